@@ -1,0 +1,51 @@
+"""What C libraries print to file descriptor 2, kept out of the reader's output cell.
+
+Kineto (the library under torch.profiler) writes lines such as ``ERROR ... gpuGetDeviceCount``
+straight to the process's file descriptor 2, where Python's ``sys.stderr`` cannot hold them back
+and Jupyter shows them as red text.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class HeldOutput:
+    """The lines that were written to file descriptor 2 while it was held."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def containing(self, *words: str) -> list[str]:
+        """Lines that hold any of the words, upper and lower case alike."""
+        return [
+            line for line in self.lines if any(word.lower() in line.lower() for word in words)
+        ]
+
+
+@contextmanager
+def hold_c_stderr() -> Iterator[HeldOutput]:
+    """Collect what is written to file descriptor 2 inside the block, and put it back after.
+
+    Python's own ``sys.stderr`` is untouched in Jupyter (it is not descriptor 2 there); in a
+    plain interpreter it is held as well. The descriptor is restored after an exception too.
+    """
+    held = HeldOutput()
+    try:
+        saved = os.dup(2)
+    except OSError:  # no descriptor 2 at all (some Windows services): nothing to hold
+        yield held
+        return
+    with tempfile.TemporaryFile() as sink:
+        os.dup2(sink.fileno(), 2)
+        try:
+            yield held
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            sink.seek(0)
+            held.lines.extend(sink.read().decode("utf-8", "replace").splitlines())
