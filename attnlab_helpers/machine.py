@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import importlib.metadata
@@ -159,10 +160,8 @@ def triton_mode(has_gpu: bool) -> TritonMode:
 def versions() -> dict[str, str]:
     """Versions that can change a result; what is not installed is left out."""
     found = {"python": platform.python_version(), "torch": torch.__version__.split("+")[0]}
-    try:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found["triton"] = importlib.metadata.version("triton")
-    except importlib.metadata.PackageNotFoundError:
-        pass
     if torch.version.cuda and torch.cuda.is_available():
         found["cuda"] = torch.version.cuda
         driver = _driver_version()

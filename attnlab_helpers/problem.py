@@ -127,7 +127,9 @@ class AttentionProblem:
     def key(self) -> str:
         """A name for files: the same problem always has the same key."""
         causal = {False: "full", True: "causal", "lower_right": "lowerright"}[self.causal]
-        heads = f"h{self.heads}" if self.kv_heads == self.heads else f"h{self.heads}.{self.kv_heads}"
+        heads = (
+            f"h{self.heads}" if self.kv_heads == self.heads else f"h{self.heads}.{self.kv_heads}"
+        )
         length = f"n{self.q_len}" if self.kv_len == self.q_len else f"n{self.q_len}.{self.kv_len}"
         scale = "" if self.scale is None else f"-s{self.scale!r}"
         return f"attn-b{self.batch}-{heads}-{length}-d{self.head_dim}-{self.dtype}-{causal}{scale}"
@@ -155,7 +157,7 @@ class AttentionProblem:
     def bind(
         self, function: Callable[..., Any], tensors: tuple[torch.Tensor, ...]
     ) -> Callable[[], Any]:
-        """A call without arguments. What can be made once (a mask) is made here, not in the call."""
+        """A call without arguments. What can be made once, such as a mask, is made here."""
         options: dict[str, Any] = {"causal": self.causal, "scale": self.scale}
         prepare = getattr(function, "prepare", None)
         if prepare is not None:
@@ -192,7 +194,7 @@ class AttentionProblem:
         return DTYPES[self.dtype].itemsize
 
     def min_bytes(self, direction: Direction = "forward") -> int:
-        """The fewest bytes that can cross the GPU's memory bus: every input once, every output once.
+        """The fewest bytes that can cross the memory bus: every input once, every output once.
 
         Forward reads q, k, v and writes the output. Backward reads q, k, v, the output, its
         gradient and one float32 statistic a row, and writes three gradients. Training is both
@@ -230,8 +232,12 @@ class TensorProblem:
 
     def __init__(self, *shapes: tuple[int, ...], dtype: str = "bfloat16") -> None:
         for shape in shapes:
-            if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
-                raise ValueError(f"a shape is a tuple of whole numbers, such as (64, 64), not {shape!r}.")
+            if not isinstance(shape, tuple) or not all(
+                isinstance(n, int) and n >= 0 for n in shape
+            ):
+                raise ValueError(
+                    f"a shape is a tuple of whole numbers, such as (64, 64), not {shape!r}."
+                )
         dtype = str(dtype).removeprefix("torch.")
         if dtype not in DTYPES:
             raise ValueError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}.")
@@ -246,7 +252,9 @@ class TensorProblem:
     @property
     def key(self) -> str:
         """A name for files: the same problem always has the same key."""
-        return f"tensors-{'-'.join('x'.join(map(str, shape)) for shape in self.shapes)}-{self.dtype}"
+        return (
+            f"tensors-{'-'.join('x'.join(map(str, shape)) for shape in self.shapes)}-{self.dtype}"
+        )
 
     def tensors(self, device: str | torch.device, seed: int = 0) -> tuple[torch.Tensor, ...]:
         """One tensor a shape; one seed gives the same numbers on every device."""

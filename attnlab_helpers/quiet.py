@@ -22,9 +22,7 @@ class HeldOutput:
 
     def containing(self, *words: str) -> list[str]:
         """Lines that hold any of the words, upper and lower case alike."""
-        return [
-            line for line in self.lines if any(word.lower() in line.lower() for word in words)
-        ]
+        return [line for line in self.lines if any(word.lower() in line.lower() for word in words)]
 
 
 @contextmanager

@@ -215,7 +215,9 @@ def test_n24_large_logits(name, device) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("shape", [(0, 0, 2, 0), (0, 2, 3, 4), (1, 2, 0, 4), (1, 0, 3, 4), (1, 2, 3, 0)])
+@pytest.mark.parametrize(
+    "shape", [(0, 0, 2, 0), (0, 2, 3, 4), (1, 2, 0, 4), (1, 0, 3, 4), (1, 2, 3, 0)]
+)
 def test_n33_empty_problems_have_empty_results(name, shape) -> None:
     q = torch.randn(shape, dtype=torch.bfloat16)
     for causal in (False, True, "lower_right"):
@@ -259,7 +261,9 @@ def test_n38_in_place_works_on_a_view_of_a_projection() -> None:
 def test_n39_the_mask_has_an_effect(name) -> None:
     q, k, v = AttentionProblem(1, 1, 6, 8, dtype="float32").tensors("cpu")
     mask = torch.ones(6, 6, dtype=torch.bool).tril()
-    assert not torch.allclose(IMPLEMENTATIONS[name](q, k, v), IMPLEMENTATIONS[name](q, k, v, mask=mask))
+    assert not torch.allclose(
+        IMPLEMENTATIONS[name](q, k, v), IMPLEMENTATIONS[name](q, k, v, mask=mask)
+    )
     torch.testing.assert_close(
         IMPLEMENTATIONS[name](q, k, v, mask=mask), IMPLEMENTATIONS[name](q, k, v, causal=True)
     )
@@ -285,11 +289,21 @@ def test_j16_a_boolean_mask_with_a_dead_row_gives_zeros(name) -> None:
 @BOTH
 @pytest.mark.parametrize(
     ("problem", "words"),
-    [("3d", r"x\[None\]"), ("2d", r"x\[None, None\]"), ("ints", "floating point"), ("dtypes", "one dtype"),
-     ("batch", "agree in batch"), ("k and v", "same shape"), ("not a tensor", "torch tensor"),
-     ("mask int", r"mask.bool\(\)"), ("mask shape", "does not broadcast"), ("causal", "is not one of"),
-     ("scale", "finite"), ("mask list", "torch tensor")],
-)  # fmt: skip
+    [
+        ("3d", r"x\[None\]"),
+        ("2d", r"x\[None, None\]"),
+        ("ints", "floating point"),
+        ("dtypes", "one dtype"),
+        ("batch", "agree in batch"),
+        ("k and v", "same shape"),
+        ("not a tensor", "torch tensor"),
+        ("mask int", r"mask.bool\(\)"),
+        ("mask shape", "does not broadcast"),
+        ("causal", "is not one of"),
+        ("scale", "finite"),
+        ("mask list", "torch tensor"),
+    ],
+)
 def test_bad_arguments_get_a_sentence(name, problem, words) -> None:
     q = torch.randn(1, 2, 4, 8)
     arguments, options = [q, q, q], {}

@@ -19,7 +19,11 @@ def test_tensors_have_the_shapes_and_dtype_asked_for() -> None:
 def test_a_seed_repeats_and_leaves_the_global_generator_alone() -> None:
     problem = AttentionProblem(1, 2, 7, 8, dtype="float32")
     state = torch.get_rng_state()
-    first, again, other = problem.tensors("cpu", 3), problem.tensors("cpu", 3), problem.tensors("cpu", 4)
+    first, again, other = (
+        problem.tensors("cpu", 3),
+        problem.tensors("cpu", 3),
+        problem.tensors("cpu", 4),
+    )
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first[0], other[0])
     assert not torch.equal(first[0], first[1])
@@ -37,7 +41,12 @@ def test_flops_follow_the_papers_and_causal_is_half() -> None:
 
 @pytest.mark.parametrize(
     ("q_len", "kv_len", "causal", "pairs"),
-    [(1, 16, True, 1), (1, 16, "lower_right", 16), (3, 5, "lower_right", 3 + 4 + 5), (5, 3, True, 1 + 2 + 3 + 3 + 3)],
+    [
+        (1, 16, True, 1),
+        (1, 16, "lower_right", 16),
+        (3, 5, "lower_right", 3 + 4 + 5),
+        (5, 3, True, 1 + 2 + 3 + 3 + 3),
+    ],
 )
 def test_unequal_lengths_count_the_pairs_that_are_seen(q_len, kv_len, causal, pairs) -> None:
     assert AttentionProblem(1, 1, q_len, 8, kv_len=kv_len, causal=causal).visible_pairs() == pairs
@@ -51,7 +60,9 @@ def test_bytes_of_the_profiling_post() -> None:
 
 
 def test_upper_left_is_another_name_for_true() -> None:
-    assert AttentionProblem(1, 1, 4, 8, causal="upper_left") == AttentionProblem(1, 1, 4, 8, causal=True)
+    assert AttentionProblem(1, 1, 4, 8, causal="upper_left") == AttentionProblem(
+        1, 1, 4, 8, causal=True
+    )
 
 
 def test_keys_are_different_for_different_problems() -> None:

@@ -1,0 +1,49 @@
+"""Command `python -m attnlab_helpers.figures`: README's pictures, drawn from recordings."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .problem import PROFILING_POST
+from .recordings import NoRecording
+from .study import compare, run
+
+
+def the_copy_is_gone() -> Any:
+    """Causal attention with masked_fill and with masked_fill_, one timeline under the other."""
+    return compare(
+        run("naive", PROFILING_POST, source="recorded", label="naive: masked_fill"),
+        run("in_place", PROFILING_POST, source="recorded", label="in place: masked_fill_"),
+    ).timeline()
+
+
+# File name -> what draws it. The name says what the picture shows.
+FIGURES: dict[str, Callable[[], Any]] = {
+    "timeline_masked_fill_against_masked_fill_in_place": the_copy_is_gone,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Draw every figure into the folder; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m attnlab_helpers.figures")
+    parser.add_argument("--folder", type=Path, default=Path("figures"), help="default: figures")
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in FIGURES.items():
+        try:
+            picture = draw()
+        except NoRecording as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
+        for ending in (".png", ".svg"):
+            path = picture.save(options.folder / f"{name}{ending}")
+            print(f"{path} {path.stat().st_size / 1000:.0f} KB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

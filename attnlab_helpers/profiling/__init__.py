@@ -1,0 +1,33 @@
+"""Capture what ran, read traces, name kernels, time and weigh calls."""
+
+from __future__ import annotations
+
+from .capture import CALL, EmptyProfile, ProfilerBusy, capture
+from .kernel_names import KernelDescription, describe_kernel, label_kernels
+from .memory import memory_steps, peak_memory, saved_for_backward
+from .timing import TimeStats, time_call
+from .traces.reader import TraceError, parse_trace, read_trace
+from .traces.trace import Note, Trace
+from .tree import OperatorTree, operator_tree
+
+__all__ = [
+    "CALL",
+    "EmptyProfile",
+    "KernelDescription",
+    "Note",
+    "OperatorTree",
+    "ProfilerBusy",
+    "TimeStats",
+    "Trace",
+    "TraceError",
+    "capture",
+    "describe_kernel",
+    "label_kernels",
+    "memory_steps",
+    "operator_tree",
+    "parse_trace",
+    "peak_memory",
+    "read_trace",
+    "saved_for_backward",
+    "time_call",
+]

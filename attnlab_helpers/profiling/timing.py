@@ -1,0 +1,105 @@
+"""How long a call takes: a median and its spread, warmed up, by the GPU's own clock."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+TARGET_NS = 300_000_000  # measure for about this long ...
+MOST_SAMPLES, FEWEST_SAMPLES = 200, 10  # ... within these bounds
+
+
+@dataclass(frozen=True)
+class TimeStats:
+    """Times of one call, in nanoseconds.
+
+    median_ns, p20_ns, p80_ns: the median and the 20th and 80th percentile of `samples` calls.
+    clock: "CUDA events" or "wall clock". l2_flushed: whether the GPU's L2 cache was emptied
+    before every call, so that inputs come from memory as they do in a model.
+    """
+
+    median_ns: float
+    p20_ns: float
+    p80_ns: float
+    samples: int
+    clock: str
+    l2_flushed: bool
+
+    @classmethod
+    def of(cls, samples_ns: list[float], clock: str, l2_flushed: bool) -> TimeStats:
+        """From single measurements; ValueError when there are none."""
+        if not samples_ns:
+            raise ValueError("no samples: nothing was measured.")
+        if len(samples_ns) == 1:
+            only = float(samples_ns[0])
+            return cls(only, only, only, 1, clock, l2_flushed)
+        cuts = statistics.quantiles(samples_ns, n=10, method="inclusive")
+        return cls(
+            float(statistics.median(samples_ns)),
+            float(cuts[1]),
+            float(cuts[7]),
+            len(samples_ns),
+            clock,
+            l2_flushed,
+        )
+
+
+def time_call(
+    call: Callable[[], Any], device: str | torch.device, *, flush_l2: bool = True, warmup: int = 5
+) -> TimeStats:
+    """Time `call` on `device`: CUDA events on a GPU, the wall clock on a CPU.
+
+    On a GPU all calls are queued first and waited for once: waiting before each would measure
+    the wait. Between the calls a buffer four times the L2 is written (`flush_l2`), which also
+    lets the CPU run ahead, so that a short call is not measured as its launch.
+    """
+    for _ in range(max(1, warmup)):
+        call()
+    if torch.device(device).type == "cuda":
+        return _time_on_gpu(call, torch.device(device), flush_l2)
+    start = time.perf_counter_ns()
+    call()
+    estimate = time.perf_counter_ns() - start
+    samples = []
+    for _ in range(_how_many(estimate)):
+        start = time.perf_counter_ns()
+        call()
+        samples.append(float(time.perf_counter_ns() - start))
+    return TimeStats.of(samples, "wall clock", False)
+
+
+def _time_on_gpu(call: Callable[[], Any], device: torch.device, flush_l2: bool) -> TimeStats:
+    with torch.cuda.device(device):
+        l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
+        flush = torch.empty(4 * l2_bytes if flush_l2 else 0, dtype=torch.int8, device=device)
+        first, last = _event(), _event()
+        torch.cuda.synchronize()
+        first.record()
+        call()
+        last.record()
+        torch.cuda.synchronize()
+        pairs = []
+        for _ in range(_how_many(first.elapsed_time(last) * 1e6)):
+            if flush_l2:
+                flush.zero_()
+            start, end = _event(), _event()
+            start.record()
+            call()
+            end.record()
+            pairs.append((start, end))
+        torch.cuda.synchronize()
+        samples = [start.elapsed_time(end) * 1e6 for start, end in pairs]
+    return TimeStats.of(samples, "CUDA events", flush_l2)
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)
+
+
+def _how_many(estimate_ns: float) -> int:
+    return int(min(MOST_SAMPLES, max(FEWEST_SAMPLES, TARGET_NS / max(estimate_ns, 1.0))))

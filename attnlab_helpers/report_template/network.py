@@ -1,0 +1,44 @@
+"""Finds what an HTML page would load from elsewhere while it opens."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+LOADING_ATTRIBUTES = {"src", "srcset", "poster", "data", "xlink:href"}
+REMOTE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
+REMOTE_IN_STYLE = re.compile(r"(?:url\(\s*|@import\s+)[\"']?\s*((?:https?:)?//[^\"')\s;]+)", re.I)
+
+
+class _ResourceFinder(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._in_style = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in_style = tag == "style"
+        for name, value in attrs:
+            # An <a href> waits for a click; the href of these is fetched while the page loads.
+            loads = name in LOADING_ATTRIBUTES or (
+                name == "href" and tag in ("link", "image", "use", "script")
+            )
+            if loads and value and REMOTE.match(value):
+                self.found.append(value.strip())
+            if name == "style" and value:
+                self.found += REMOTE_IN_STYLE.findall(value)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_style = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_style:
+            self.found += REMOTE_IN_STYLE.findall(data)
+
+
+def external_resources(html: str) -> list[str]:
+    """Addresses that a page would load by itself: scripts, styles, pictures, fonts, frames."""
+    finder = _ResourceFinder()
+    finder.feed(html)
+    finder.close()
+    return finder.found

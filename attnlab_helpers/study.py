@@ -1,0 +1,205 @@
+"""Run an implementation on a problem, and keep everything that can be seen of it.
+
+`run` measures live where there is a GPU and replays a recording where there is none; `measure`
+does the same for an experiment that returns a table of numbers; `compare` puts runs side by side.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Literal
+
+import pandas as pd
+import torch
+
+from . import recordings
+from .attention import IMPLEMENTATIONS, Implementation
+from .comparison import Comparison, compare
+from .fingerprint import fingerprint
+from .machine import provenance
+from .measuring import measure_live
+from .problem import Problem
+from .profiling import TimeStats, parse_trace
+from .recordings import NoRecording, Recording
+from .result import Measurement, Run
+
+__all__ = [
+    "Comparison",
+    "Measurement",
+    "NoGpu",
+    "NotEnoughMemory",
+    "Run",
+    "compare",
+    "measure",
+    "run",
+]
+
+Source = Literal["auto", "live", "recorded"]
+Attention = str | Implementation | Callable[..., Any]
+
+
+class NotEnoughMemory(RuntimeError):
+    """A problem did not fit into the GPU's memory. What it had taken is free again."""
+
+
+class NoGpu(RuntimeError):
+    """A live GPU measurement was asked for on a machine without a GPU."""
+
+
+def run(
+    implementation: Attention,
+    problem: Problem,
+    *,
+    label: str | None = None,
+    source: Source = "auto",
+    device: str | None = None,
+    direction: Literal["forward", "training"] = "forward",
+    seed: int = 0,
+    gpu: str | None = None,
+) -> Run:
+    """Run, profile, time and weigh `implementation` on `problem`.
+
+    implementation: a name from `attention.IMPLEMENTATIONS` or any callable of yours.
+    problem: AttentionProblem, TensorProblem or anything with their four members.
+    source: "auto" measures live on a GPU (or on `device`) and replays a recording without one;
+    "live" and "recorded" insist. direction: "forward" runs without gradients; "training" adds
+    the backward pass. gpu: which recorded GPU to prefer, by a part of its name.
+
+    Raises NoRecording (with the list of what was recorded), NoGpu, NotEnoughMemory, and what
+    the implementation raises for a problem that it cannot compute.
+    """
+    name, function = _resolve(implementation)
+    if _replays(source, device):
+        found = recordings.find(name, problem.key, direction, fingerprint=_mark(function), gpu=gpu)
+        return _replay(found, label or name.removeprefix("function "))
+    device = _device(device)
+    live, failure = measure_live(function, problem, device, direction, seed)
+    if live is None:
+        torch.cuda.empty_cache()
+        raise NotEnoughMemory(
+            f"{problem.label} does not fit into the memory of {torch.cuda.get_device_name()} "
+            f"with {name}: {failure} What it had taken is free again. Try a smaller problem."
+        )
+    result = Run(
+        name=name,
+        label=label or name.removeprefix("function "),
+        problem=problem.label,
+        direction=direction,
+        provenance=provenance(device),
+        **live,
+    )
+    folder = recordings.recording_folder()
+    if folder is not None and device.startswith("cuda"):
+        recordings.save(_as_recording(result, problem, _mark(function), seed), folder)
+    return result
+
+
+def measure(
+    experiment: Callable[..., list[dict[str, Any]]],
+    *,
+    source: Source = "auto",
+    gpu: str | None = None,
+    **settings: Any,
+) -> Measurement:
+    """Run an experiment of your own on the GPU, or replay what it gave on a recorded one.
+
+    experiment: a function that takes `settings` and returns rows (dictionaries of plain
+    values); it may assume a GPU. Raises NoRecording and NoGpu like `run`.
+    """
+    name = f"function {experiment.__name__}"
+    key = "-".join(f"{word}-{value}" for word, value in sorted(settings.items())) or "default"
+    if _replays(source, None):
+        found = recordings.find(name, key, "measurement", fingerprint=_mark(experiment), gpu=gpu)
+        rows = found.numbers["rows"]
+        return Measurement(experiment.__name__, pd.DataFrame(rows), found.provenance.as_recorded())
+    device = _device(None)
+    rows = experiment(**settings)
+    result = Measurement(experiment.__name__, pd.DataFrame(rows), provenance(device))
+    folder = recordings.recording_folder()
+    if folder is not None:
+        recording = Recording(
+            name, key, "measurement", key, _mark(experiment), 0, result.provenance, {"rows": rows}
+        )
+        recordings.save(recording, folder)
+    return result
+
+
+def _replays(source: Source, device: str | None) -> bool:
+    if source not in ("auto", "live", "recorded"):
+        raise ValueError(f"source={source!r} is not one of 'auto', 'live', 'recorded'.")
+    if source == "auto" and device is None:
+        # ATTNLAB_SOURCE=recorded replays on a GPU machine too: notebooks are built that way.
+        source = "live" if torch.cuda.is_available() else "recorded"
+        source = os.environ.get("ATTNLAB_SOURCE", source)
+        if source not in ("live", "recorded"):
+            raise ValueError(f"ATTNLAB_SOURCE={source!r} is not one of 'live', 'recorded'.")
+    return source == "recorded"
+
+
+def _device(device: str | None) -> str:
+    if device is None:
+        device = "cuda"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise NoGpu(
+            "there is no CUDA GPU here to measure on. Use source='recorded' to see what was "
+            "recorded, or device='cpu' to run a small problem on the CPU."
+        )
+    return device
+
+
+def _resolve(implementation: Attention) -> tuple[str, Callable[..., Any]]:
+    if isinstance(implementation, str):
+        if implementation not in IMPLEMENTATIONS:
+            known = ", ".join(IMPLEMENTATIONS)
+            raise ValueError(f"no implementation is called {implementation!r}. There are: {known}.")
+        return implementation, IMPLEMENTATIONS[implementation]
+    if isinstance(implementation, Implementation):
+        return implementation.name, implementation
+    if not callable(implementation):
+        raise TypeError(f"implementation must be a name or a callable, not {implementation!r}.")
+    name = getattr(implementation, "__name__", type(implementation).__name__)
+    # Apart from our own names: a reader's function may be called naive, too.
+    return f"function {name}", implementation
+
+
+def _mark(function: Callable[..., Any]) -> str:
+    return fingerprint(function.compute if isinstance(function, Implementation) else function)
+
+
+def _as_recording(result: Run, problem: Problem, mark: str, seed: int) -> Recording:
+    numbers = {
+        "digest": result.digest,
+        "peak_memory": result.peak_memory,
+        "time": asdict(result.time) if result.time else None,
+    }
+    return Recording(
+        name=result.name,
+        problem=problem.key,
+        direction=result.direction,
+        label=result.problem,
+        fingerprint=mark,
+        seed=seed,
+        provenance=result.provenance,
+        numbers=numbers,
+        trace=result.trace.raw,
+    )
+
+
+def _replay(found: Recording, label: str) -> Run:
+    if found.trace is None:
+        raise NoRecording(f"the recording of {found.name} holds no trace; make it again.")
+    seconds = found.numbers["time"]
+    return Run(
+        name=found.name,
+        label=label,
+        problem=found.label,
+        direction=found.direction,
+        output=None,
+        digest=found.numbers["digest"],
+        trace=parse_trace(found.trace, f"{found.slug}.trace.json.gz"),
+        time=TimeStats(**seconds) if seconds else None,
+        peak_memory=found.numbers["peak_memory"],
+        provenance=found.provenance.as_recorded(),
+    )
