@@ -33,6 +33,8 @@ def lab_command(root: Path, *, display: bool, as_root: bool, extra: list[str]) -
     # space in its name and after the folder was moved.
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}"]
     command.append(f"--LabApp.default_url=/lab/tree/notebooks/{FIRST}")
+    # A lab does not ask the network for updates by itself.
+    command.append("--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
     if not display:
         command.append("--no-browser")
     if as_root:

@@ -253,7 +253,9 @@ def _profiler_state(has_gpu: bool) -> str:
     with hold_c_stderr() as held:
         tiny = torch.ones(1, device="cuda")
         torch.cuda.synchronize()
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+        # acc_events: one cycle is all there is; without it, torch warns about others.
+        with profile(activities=activities, acc_events=True) as profiler:
             tiny.add_(1)
             torch.cuda.synchronize()
         seen = any(str(event.device_type).endswith("CUDA") for event in profiler.events())

@@ -355,3 +355,69 @@ def test_the_two_implementations_give_the_same_bits() -> None:
     q, k, v = AttentionProblem(2, 4, 65, 16, dtype="bfloat16").tensors("cpu")
     naive, in_place = IMPLEMENTATIONS["naive"], IMPLEMENTATIONS["in_place"]
     assert torch.equal(naive(q, k, v, causal=True), in_place(q, k, v, causal=True))
+
+
+@BOTH
+@pytest.mark.parametrize("length", range(1, 9))
+def test_n10_short_sequences(name, length) -> None:
+    q, k, v = AttentionProblem(1, 2, length, 16, dtype="float32", causal=True).tensors("cpu")
+    assert_close_to_oracle(IMPLEMENTATIONS[name](q, k, v, causal=True), q, k, v, causal=True)
+
+
+@BOTH
+@ON
+def test_n17_an_output_gradient_may_have_any_strides(name, device) -> None:
+    problem = AttentionProblem(2, 8, 4, 32, kv_len=3, dtype="float64")
+    tensors = [tensor.requires_grad_() for tensor in problem.tensors(device)]
+    gradient = torch.randn(2, 4, 8, 32, dtype=torch.float64, device=device).transpose(1, 2)
+    for strided in (gradient, gradient[:, :, :1].expand(2, 8, 4, 32)):
+        ours = torch.autograd.grad(IMPLEMENTATIONS[name](*tensors), tensors, strided)
+        expected = torch.autograd.grad(reference(*tensors), tensors, strided)
+        for a, b in zip(ours, expected, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.gpu
+@BOTH
+@pytest.mark.parametrize("batch", [65535, 65536])
+def test_n20_more_heads_than_a_grid_axis_holds(name, batch) -> None:
+    q, k, v = AttentionProblem(batch, 8, 4, 64, dtype="float16").tensors("cuda")
+    actual = IMPLEMENTATIONS[name](q, k, v, causal=True)
+    last = [tensor[-2:] for tensor in (q, k, v)]
+    assert_close_to_oracle(actual[-2:], *last, causal=True)
+
+
+@BOTH
+def test_n32_float64_is_computed_in_float64(name) -> None:
+    q, k, v = AttentionProblem(1, 2, 9, 8, dtype="float64").tensors("cpu")
+    actual = IMPLEMENTATIONS[name](q, k, v)
+    torch.testing.assert_close(actual, reference(q, k, v), rtol=1e-12, atol=1e-12)
+
+
+@BOTH
+def test_s09_a_mask_may_be_expanded(name) -> None:
+    q, k, v = AttentionProblem(2, 3, 5, 8, dtype="float32").tensors("cpu")
+    mask = torch.rand(2, 1, 1, 5, generator=torch.Generator().manual_seed(4)) > 0.4
+    mask[..., 0] = True
+    expected = IMPLEMENTATIONS[name](q, k, v, mask=mask.expand(2, 3, 5, 5).contiguous())
+    assert torch.equal(IMPLEMENTATIONS[name](q, k, v, mask=mask.expand(2, 3, 5, 5)), expected)
+    assert torch.equal(IMPLEMENTATIONS[name](q, k, v, mask=mask), expected)
+
+
+@BOTH
+def test_j17_grouped_heads_with_a_mask(name) -> None:
+    problem = AttentionProblem(2, 4, 3, 8, kv_heads=2, dtype="float32")
+    q, k, v = problem.tensors("cpu")
+    mask = torch.ones(3, 3, dtype=torch.bool)
+    assert_close_to_oracle(IMPLEMENTATIONS[name](q, k, v, mask=mask), q, k, v, mask=mask)
+
+
+@BOTH
+@ON
+def test_j18_grouped_decode_and_permuted_views(name, device) -> None:
+    decode = AttentionProblem(1, 32, 1, 128, kv_len=1024, kv_heads=2, dtype="bfloat16")
+    q, k, v = decode.tensors(device)
+    assert_close_to_oracle(IMPLEMENTATIONS[name](q, k, v), q, k, v)
+    packed = torch.randn(84, 3, 3, 64, generator=torch.Generator().manual_seed(5)).to(device)
+    views = [packed.permute(1, 2, 0, 3)] * 3
+    assert_close_to_oracle(IMPLEMENTATIONS[name](*views), *views)

@@ -48,6 +48,12 @@ def test_the_same_recording_gives_the_same_bytes(folder, tmp_path) -> None:
         assert a.read_bytes() == b.read_bytes()
 
 
+def test_a_readers_own_recording_wins_over_a_shipped_one_of_the_same_day(folder, tmp_path) -> None:
+    recordings.save(recording(seed=1), tmp_path / "shipped")
+    recordings.save(recording(seed=2), folder)
+    assert recordings.find("naive", "attn-b1", "forward", fingerprint=None).seed == 2
+
+
 def test_nothing_recorded_lists_what_was(folder) -> None:
     recordings.save(recording(label="(8, 16, 1024, 64) bfloat16"), folder)
     with pytest.raises(NoRecording, match=r"(?s)needs a GPU.*naive: \(8, 16, 1024, 64\) bfloat16"):

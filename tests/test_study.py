@@ -191,3 +191,24 @@ def test_out_of_memory_is_a_sentence_and_the_memory_comes_back() -> None:
         run("naive", AttentionProblem(64, 64, 16384, 64))
     assert torch.cuda.memory_allocated() <= before
     run("naive", AttentionProblem(1, 1, 64, 64))
+
+
+def test_p09_self_times_add_up_and_totals_are_not_added() -> None:
+    for name in ("naive", "in_place"):
+        recorded = run(name, PROFILING_POST, source="recorded")
+        table = recorded.operator_table()
+        call = recorded.call_trace
+        assert table["device_self_ns"].sum() == call.kernels["duration_ns"].sum()
+        assert table["device_total_ns"].sum() > table["device_self_ns"].sum()
+        assert table["cpu_self_ns"].sum() <= recorded.cpu_time_ns
+
+
+def test_the_shipped_recordings_show_the_posts_kernels() -> None:
+    naive = run("naive", PROFILING_POST, source="recorded", gpu="H200")
+    in_place = run("in_place", PROFILING_POST, source="recorded", gpu="H200")
+    for one, activities in ((naive, 6), (in_place, 5)):
+        assert (one.kernels["kind"] != "memset").sum() == activities
+        assert (one.kernels["kind"] == "memset").sum() == 1
+        assert one.trace.notes == ()
+    assert naive.digest == in_place.digest
+    assert naive.time.median_ns > in_place.time.median_ns

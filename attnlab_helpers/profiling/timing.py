@@ -30,6 +30,11 @@ class TimeStats:
     clock: str
     l2_flushed: bool
 
+    @property
+    def columns(self) -> dict[str, float]:
+        """median_ns, p20_ns and p80_ns, for a row of a table."""
+        return {"median_ns": self.median_ns, "p20_ns": self.p20_ns, "p80_ns": self.p80_ns}
+
     @classmethod
     def of(cls, samples_ns: list[float], clock: str, l2_flushed: bool) -> TimeStats:
         """From single measurements; ValueError when there are none."""
