@@ -225,7 +225,7 @@ class Drawing {
     if (lane.role === "gpu" && this.textWidth(lines[0].split(" ")[0]) < room + 4) {
       this.text(lines[0].split(" ")[0], (seen[0] + seen[1]) / 2, y + tall / 2, { align: "center" });
     }
-    if (!lane.leaders || (lane.role !== "gpu" && lane.r[i] !== 0)) return null;
+    if (!lane.leaders || (lane.role !== "gpu" && (this.hidden || lane.r[i] !== 0))) return null;
     const inner = lane.u && lane.u[i] >= 0 ? " > " + this.data.details[lane.u[i]] : "";
     return { text: text + inner, width: this.textWidth(text + inner) };
   }
@@ -236,7 +236,7 @@ class Drawing {
 
   linesFor(lane, i) {
     if (lane.role === "launches") return lane.k[i] ? ["waits"] : [""];
-    if (lane.role !== "gpu") return [this.label(lane.n[i])];
+    if (lane.role !== "gpu") return [this.hidden ? "" : this.label(lane.n[i])];
     const name = this.hidden ? "?" + lane.i[i] : lane.i[i] + " " + this.label(lane.n[i]);
     return [name, formatNs(lane.d[i])];
   }

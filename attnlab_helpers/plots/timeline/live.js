@@ -134,11 +134,12 @@ class Live {
       lines.push(`${merged.toLocaleString("en")} narrow events drawn as one, busy ${lane.b[i]} % of the time`);
       if (lane.role === "gpu" && !this.hidden) lines.push("mostly " + this.data.kinds[lane.k[i]][0]);
     }
-    else if (this.hidden && lane.role === "gpu") lines.push("?" + lane.i[i]);
+    else if (this.hidden) lines.push(lane.role === "gpu" ? "?" + lane.i[i] : "?");
     else lines.push(this.data.names[lane.n[i]]);
     lines.push(`starts at ${formatNs(lane.s[i])}, takes ${formatNs(lane.d[i])}`);
     const detail = lane.t && lane.t[i] >= 0 && this.data.details[lane.t[i]];
     if (detail) lines.push(detail);
+    if (this.hidden) return lines.join("\n");
     const inner = lane.u && lane.u[i] >= 0 && this.data.details[lane.u[i]];
     if (inner) lines.push("launches from " + inner);
     const origin = lane.o && lane.o[i] >= 0 && this.data.details[lane.o[i]];

@@ -74,6 +74,8 @@ def _plan_lane(lane: Lane, panel: Panel, picture: Picture, scale: float) -> Lane
     for key, width in enumerate(widths):
         if lane.role == "gpu":
             lines, outside = _activity_texts(spans.iloc[key], width, row_height, picture, measure)
+        elif picture.guess:  # an operator's name gives the kernel away
+            lines, outside = [], ""
         else:
             lines, outside = _operator_texts(spans.iloc[key], width, panel.launching, measure)
         if lines:
