@@ -475,3 +475,40 @@ def test_labels_are_distinct_for_any_names(names, width):
 def test_a_width_without_room_for_differences_is_refused():
     with pytest.raises(ValueError, match="12 or more"):
         label_kernels(["a"], width=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "work", "dtype", "cores"),
+    [
+        (
+            "void cudnn::engines_precompiled::nchwToNhwcKernel<__nv_bfloat16, __nv_bfloat16, float,"
+            " false, true, (cudnnKernelDataType_t)0>(cudnn::engines_precompiled::"
+            "nchw2nhwc_params_t<float>, __nv_bfloat16 const*, __nv_bfloat16*)",
+            "reorder nchw to nhwc (cuDNN)",
+            "copy",
+            "bf16",
+            None,
+        ),
+        (
+            "void cudnn::engines_precompiled::nhwcToNchwKernel<__half, __half, float, true, false, "
+            "(cudnnKernelDataType_t)0>(cudnn::engines_precompiled::nhwc2nchw_params_t<float>)",
+            "reorder nhwc to nchw (cuDNN)",
+            "copy",
+            "fp16",
+            None,
+        ),
+        (
+            "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_optimized_bf16_"
+            "128x128_32x5_nhwc_align8>(cutlass_tensorop_bf16_s16816fprop_optimized_bf16_128x128_"
+            "32x5_nhwc_align8::Params)",
+            "convolution bf16 128x128 (cuDNN)",
+            "matmul",
+            "bf16",
+            True,
+        ),
+    ],
+)
+def test_convolutions_and_the_reordering_around_them(name, label, work, dtype, cores):
+    found = describe_kernel(name)
+    assert (found.label, found.work, found.dtype) == (label, work, dtype)
+    assert found.tensor_cores is cores and found.library == "cuDNN"

@@ -5,8 +5,9 @@ import sys
 
 import pandas as pd
 import pytest
+import torch
 
-from attnlab_helpers.plots import curves, memory_stairs
+from attnlab_helpers.plots import apart, curves, matrices, memory_stairs, photographs
 
 HELD = pd.DataFrame(
     {"operator": ["aten::bmm", "aten::mul"], "new_bytes": [1024, 2048], "held_bytes": [1024, 3072]}
@@ -26,6 +27,40 @@ def test_curves_say_their_ends_and_table_their_numbers() -> None:
     assert "0x" not in repr(picture)
 
 
+def test_curves_of_bytes_and_numbers_say_their_unit() -> None:
+    says = {"title": "T", "x_label": "size", "provenance": "p"}
+    picture = curves([1, 2], {"held": [2**20, 2**30]}, unit="bytes", **says)
+    assert "held goes from 1 MiB to 1 GiB" in picture.alt and "1 GiB" in str(picture)
+    plain = curves([1, 2], {"entropy": [0.5, 6.2]}, unit="", log_y=False, **says)
+    assert "entropy goes from 0.5 to 6.2" in plain.alt
+    with pytest.raises(ValueError, match="is not one of"):
+        curves([1], {"a": [1]}, unit="apples", **says)
+
+
+def test_matrices_grey_what_is_hidden_and_write_small_ones_out() -> None:
+    hidden = torch.tensor([[1.0, float("-inf")], [0.5, -0.25]])
+    picture = matrices({"scores": hidden}, title="S <", provenance="live on X")
+    assert "scores, 2 x 2, from -0.25 to 1" in picture.alt
+    assert 'alt="S &lt;' in picture._repr_mimebundle_()["text/html"]
+    for wrong in ({}, {"a": torch.zeros(3)}, {"a": torch.zeros(0, 2)}):
+        with pytest.raises(ValueError, match="matri"):
+            matrices(wrong, title="", provenance="")
+
+
+def test_photographs_and_patches_pulled_apart() -> None:
+    image = torch.rand(3, 32, 48)
+    sheet = apart(image, patch=16, gap=4)
+    assert sheet.shape == (3, 36, 56)
+    assert torch.equal(sheet[:, 20:36, 40:56], image[:, 16:32, 32:48])
+    assert (sheet[:, 16:20] == 1).all() and (sheet[:, :, 36:40] == 1).all()
+    picture = photographs({"a": image, "b": image[0]}, title="T", provenance="p")
+    assert set(picture._repr_mimebundle_()) == {"text/plain", "text/html"}
+    with pytest.raises(ValueError, match="one to six"):
+        photographs({}, title="", provenance="")
+    with pytest.raises(ValueError, match="cannot be cut"):
+        apart(image, patch=15)
+
+
 def test_stairs_mark_the_peak() -> None:
     picture = memory_stairs({"naive": HELD, "other": HELD[:1]}, "Memory", "counted")
     assert "naive peaks at 3 KiB in aten::mul; other peaks at 1 KiB in aten::bmm" in picture.alt
@@ -36,7 +71,7 @@ def test_stairs_mark_the_peak() -> None:
     ("call", "words"),
     [
         (lambda: curves([1], {}, title="", x_label="", provenance=""), "one to 4 curves"),
-        (lambda: curves([1], {"a": []}, title="", x_label="", provenance=""), "0 times for 1"),
+        (lambda: curves([1], {"a": []}, title="", x_label="", provenance=""), "0 values for 1"),
         (lambda: memory_stairs({}, "", ""), "at least one ledger"),
         (lambda: memory_stairs({"a": HELD[:0]}, "", ""), "a row in each"),
     ],

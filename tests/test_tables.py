@@ -72,9 +72,9 @@ def test_html_is_escaped_and_carries_caption_and_provenance():
 
 def test_numbers_stand_at_the_right_also_without_style():
     html = Table(FRAME)._repr_html_()
-    assert '<td align=right>1.066 ms</td>' in html
-    assert '<td align=right>7</td>' in html
-    assert '<td style=text-align:left>naive</td>' in html
+    assert "<td align=right>1.066 ms</td>" in html
+    assert "<td align=right>7</td>" in html
+    assert "<td style=text-align:left>naive</td>" in html
 
 
 def test_plain_text_is_stable_and_aligned():

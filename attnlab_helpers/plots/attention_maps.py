@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
-from functools import cached_property
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import torch
@@ -15,44 +10,18 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from PIL import Image
 
 from ..vit.heads import attention_distance
 from ..vit.patches import patch_grid
 from . import style
 from .axes import new_figure
+from .photograph import Photograph, for_show, title_and_provenance
 from .picture import Picture
 
 # From nothing to a strong vermilion (of Okabe and Ito's colours for the colour-blind): where no
 # attention goes the photograph stays, pale and grey; where much goes it is covered and darker.
 INK = (0.835, 0.369, 0.0)
 HEAT = LinearSegmentedColormap.from_list("attention", [(*INK, 0.0), (*INK, 0.95)])
-
-
-class Photograph(Picture):
-    """A picture with a photograph in it: a JPEG when shown, a tenth of the bytes of a PNG."""
-
-    @cached_property
-    def _png(self) -> bytes:
-        held = io.BytesIO()
-        # A photograph of 224 pixels gains nothing from a finer grid than the page's own.
-        self.figure().savefig(held, format="png", dpi=110, metadata={"Software": None})
-        return held.getvalue()
-
-    @cached_property
-    def _jpeg(self) -> bytes:
-        held = io.BytesIO()
-        pixels = Image.open(io.BytesIO(self._png)).convert("RGB")
-        pixels.save(held, format="jpeg", quality=82, subsampling=0, optimize=True)
-        return held.getvalue()
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        bundle = super()._repr_mimebundle_(include, exclude)
-        png, jpeg = (base64.b64encode(data).decode("ascii") for data in (self._png, self._jpeg))
-        html = bundle["text/html"].replace(
-            f"data:image/png;base64,{png}", f"data:image/jpeg;base64,{jpeg}"
-        )
-        return {"text/plain": bundle["text/plain"], "text/html": html, "image/jpeg": self._jpeg}
 
 
 def attention_map(
@@ -79,7 +48,7 @@ def attention_map(
         figure, left = new_figure(8.6, 4.7)
         left.set_position((0.015, 0.09, 0.44, 0.80))
         right = figure.add_axes((0.475, 0.09, 0.44, 0.80))
-        left.imshow(_for_show(image))
+        left.imshow(for_show(image))
         _mark(left, query, patch)
         heat = _heat(right, image, shares.reshape(grid))
         _mark(right, query, patch)
@@ -92,7 +61,7 @@ def attention_map(
         bar.set_label(
             "times an even share", fontsize=8, color=style.MUTED_INK, fontfamily=style.FONT
         )
-        _title(figure, title, provenance)
+        title_and_provenance(figure, title, provenance)
         return figure
 
     first = "; ".join(
@@ -166,7 +135,7 @@ def head_grid(
                     axes.set_title(f"layer {layer}", pad=3, **small)
                 if layer == 0:
                     axes.set_ylabel(f"head {head}", rotation=0, ha="right", va="center", **small)
-        _title(figure, title, provenance)
+        title_and_provenance(figure, title, provenance)
         return figure
 
     near, far = table.loc[table["distance"].idxmin()], table.loc[table["distance"].idxmax()]
@@ -216,7 +185,7 @@ def _strongest(shares: np.ndarray, columns: int) -> pd.DataFrame:
 def _heat(axes: Axes, image: torch.Tensor, shares: np.ndarray) -> ScalarMappable:
     """The photograph, pale and grey, under the heat of the shares."""
     height, width = image.shape[-2:]
-    axes.imshow(0.4 + 0.6 * _for_show(image).mean(axis=2), cmap="gray", vmin=0, vmax=1)
+    axes.imshow(0.4 + 0.6 * for_show(image).mean(axis=2), cmap="gray", vmin=0, vmax=1)
     heat = axes.imshow(
         shares, cmap=HEAT, vmin=0, vmax=max(float(shares.max()), 1e-12),
         extent=(-0.5, width - 0.5, height - 0.5, -0.5), interpolation="nearest",
@@ -242,19 +211,3 @@ def _number(axes: Axes, rank: int, x: float, y: float) -> None:
 def _bare(axes: Axes) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
-
-
-def _title(figure: Figure, title: str, provenance: object) -> None:
-    height = figure.get_figheight()
-    figure.text(
-        0.012, 1 - 0.24 / height, title, fontsize=11, fontweight="bold", color=style.INK,
-        fontfamily=style.FONT, va="center",
-    )  # fmt: skip
-    figure.text(
-        0.012, 0.1 / height, str(provenance), fontsize=8, style="italic",
-        color=style.MUTED_INK, fontfamily=style.FONT,
-    )  # fmt: skip
-
-
-def _for_show(image: torch.Tensor) -> np.ndarray:
-    return image.detach().float().clamp(0, 1).permute(1, 2, 0).cpu().numpy()

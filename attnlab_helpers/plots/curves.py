@@ -1,14 +1,15 @@
-"""How times grow: a few curves over one size, both axes logarithmic."""
+"""How times, sizes or plain numbers grow: a few curves over one size, on logarithmic axes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from ..units import format_ns
+from ..units import format_bytes, format_ns
+from . import style
 from .axes import dress, new_figure
 from .picture import Picture
 
@@ -21,50 +22,73 @@ LOOKS = (
 )
 
 
+def plain_number(value: float) -> str:
+    """A number on an axis or in a sentence: three digits that count, no unit."""
+    return f"{value:,.3g}" if abs(value) < 1e6 else f"{value:.0e}"
+
+
+# What a unit's column ends in (so that tables show it with its unit), and its text.
+UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "ns": ("_ns", format_ns),
+    "bytes": ("_bytes", format_bytes),
+    "": ("", plain_number),
+}
+
+
 def curves(
     x: Sequence[float],
-    times_ns: Mapping[str, Sequence[float]],
+    series: Mapping[str, Sequence[float]],
     *,
     title: str,
     x_label: str,
     provenance: object,
+    y_label: str = "time",
+    unit: str = "ns",
+    log_y: bool = True,
 ) -> Picture:
-    """Draw times over sizes.
+    """Draw series over sizes; each curve carries its name at its end.
 
-    x: sizes, above 0. times_ns: name of a curve -> one time in nanoseconds a size. Each curve
-    carries its name at its end. ValueError for curves that do not fit x, or more than four.
+    x: sizes, above 0. series: name of a curve -> one value a size, in `unit`: "ns" (times),
+    "bytes" or "" (plain numbers). log_y: a logarithmic axis for the values, which must then be
+    above 0. ValueError for series that do not fit x, more than four, or an unknown unit.
     """
-    if not times_ns or len(times_ns) > len(LOOKS):
-        raise ValueError(f"curves draws one to {len(LOOKS)} curves, not {len(times_ns)}.")
-    for name, values in times_ns.items():
+    if not series or len(series) > len(LOOKS):
+        raise ValueError(f"curves draws one to {len(LOOKS)} curves, not {len(series)}.")
+    if unit not in UNITS:
+        raise ValueError(f"unit {unit!r} is not one of {', '.join(map(repr, UNITS))}.")
+    for name, values in series.items():
         if len(values) != len(x):
-            raise ValueError(f"curve {name!r} has {len(values)} times for {len(x)} sizes.")
+            raise ValueError(f"curve {name!r} has {len(values)} values for {len(x)} sizes.")
+    ending, text = UNITS[unit]
 
     def draw() -> Figure:
         figure, axes = new_figure(7.6, 3.9)
-        for (name, values), (color, marker, dash) in zip(times_ns.items(), LOOKS, strict=False):
+        for (name, values), (color, marker, dash) in zip(series.items(), LOOKS, strict=False):
             axes.plot(x, values, color=color, marker=marker, linestyle=dash, linewidth=2)
             axes.annotate(
                 f" {name}", (x[-1], values[-1]), xytext=(6, 0), textcoords="offset points",
-                color=color, va="center", fontweight="bold", fontsize=9,
+                color=color, va="center", fontweight="bold", fontsize=9, fontfamily=style.FONT,
             )  # fmt: skip
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
         axes.set_xticks(list(x), [f"{size:,.0f}" for size in x])
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_ns(value)))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        dress(axes, title, x_label, "time", provenance)
+        if log_y:
+            axes.set_yscale("log")
+            if unit == "bytes":  # 1 MiB, 32 MiB, 1 GiB: powers of ten are no round sizes
+                axes.yaxis.set_major_locator(LogLocator(base=32))
+                axes.yaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+        dress(axes, title, x_label, y_label, provenance)
         axes.margins(x=0.03)
-        axes.set_position((0.12, 0.17, 0.69, 0.72))  # room for the names at the right
+        axes.set_position((0.12, 0.17, 0.66, 0.72))  # room for the names at the right
         return figure
 
-    frame = pd.DataFrame(
-        {x_label: list(x)} | {f"{name}_ns": list(v) for name, v in times_ns.items()}
-    )
+    columns = {f"{name}{ending}": list(values) for name, values in series.items()}
+    frame = pd.DataFrame({x_label: list(x)} | columns)
     ends = "; ".join(
-        f"{name} goes from {format_ns(values[0])} to {format_ns(values[-1])}"
-        for name, values in times_ns.items()
+        f"{name} goes from {text(values[0])} to {text(values[-1])}"
+        for name, values in series.items()
     )
-    alt = f"{title}. Curves over {x_label} from {x[0]:,.0f} to {x[-1]:,.0f}, logarithmic: {ends}."
+    alt = f"{title}. Curves over {x_label} from {x[0]:,.0f} to {x[-1]:,.0f}: {ends}."
     return Picture(draw, title=title, alt=alt, table=frame, provenance=provenance, width=760)

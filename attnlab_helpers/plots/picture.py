@@ -28,6 +28,7 @@ class Picture:
         table: pd.DataFrame,
         provenance: object,
         width: int,
+        shades: bool = False,
     ) -> None:
         self._draw = draw
         self.title = title
@@ -35,6 +36,7 @@ class Picture:
         self.table = table
         self.provenance = str(provenance)
         self.width = width  # in CSS pixels
+        self.shades = shades  # whether colours are a scale, and none may be rounded
 
     def figure(self) -> Figure:
         """The picture as a new matplotlib figure."""
@@ -42,7 +44,7 @@ class Picture:
 
     @cached_property
     def _png(self) -> bytes:
-        return to_png(self.figure())
+        return to_png(self.figure(), shades=self.shades)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         data = base64.b64encode(self._png).decode("ascii")

@@ -12,8 +12,10 @@ from attnlab_helpers.plots import style
 _BLENDS = (0.5,)  # steps of a text's smooth edge between ink and ground
 
 
-def to_png(figure: Figure) -> bytes:
+def to_png(figure: Figure, *, shades: bool = False) -> bytes:
     """PNG bytes of ``figure``, the same on each run; about a quarter of the full-colour size.
+
+    ``shades`` keeps all colours, for pictures whose colours are a scale.
 
     The palette is fixed because one made from the picture gives small areas, such as the bar of a
     rare kind of work, their neighbour's colour.
@@ -21,6 +23,10 @@ def to_png(figure: Figure) -> bytes:
     raw = io.BytesIO()
     figure.savefig(raw, format="png", metadata={"Software": None})
     image = Image.open(raw).convert("RGB")
+    if shades:
+        out = io.BytesIO()
+        image.save(out, format="png", optimize=True)
+        return out.getvalue()
     small = image.quantize(palette=_palette(), dither=Image.Dither.NONE)
     used = sorted(color for _, color in small.getcolors())
     small = small.remap_palette(used)

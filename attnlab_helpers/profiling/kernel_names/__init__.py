@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from .aten import describe_aten
 from .attentions import describe_attention
+from .convolutions import describe_convolution
 from .description import (
     LABEL_WIDTH,
     WORK_KINDS,
@@ -32,6 +33,7 @@ _FAMILIES = (
     describe_communication,
     describe_inductor,
     describe_attention,
+    describe_convolution,
     describe_gemm,
     describe_aten,
     describe_plain,
