@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
+import torch
 
 from .result import Run
 
@@ -24,6 +25,8 @@ class Comparison:
     def table(self) -> pd.DataFrame:
         """One row a run. Times in nanoseconds, memory in bytes; None where nothing was measured.
 
+        result says how the output compares with the first run's: "same bytes", the largest
+        difference, another shape, or "not known" (recorded outputs are kept as hashes only).
         gpu_activities, gpu_time_ns (a mean) and cpu_time_ns (a median) are of one profiled
         call; median_ns, p20_ns and p80_ns are timed without the profiler.
         """
@@ -32,6 +35,7 @@ class Comparison:
                 {
                     "run": run.label,
                     "problem": run.problem,
+                    "result": _against(self.runs[0], run),
                     "gpu_activities": len(run.kernels),
                     "gpu_time_ns": run.gpu_time_ns,
                     "cpu_time_ns": run.cpu_time_ns,
@@ -70,6 +74,25 @@ class Comparison:
 
     def __repr__(self) -> str:
         return repr(self._show())
+
+
+def _against(first: Run, run: Run) -> str:
+    if run is first:
+        if first.output is not None and not bool(torch.isfinite(first.output).all()):
+            return "first, not finite"
+        return "first"
+    if (run.problem, run.direction) != (first.problem, first.direction):
+        return "other problem"
+    if run.digest is not None and run.digest == first.digest:
+        return "same bytes"
+    if run.output is None or first.output is None:
+        return "not known" if run.digest is None else "other bytes"
+    if run.output.shape != first.output.shape:
+        return f"other shape {tuple(run.output.shape)}"
+    difference = (run.output.double().cpu() - first.output.double().cpu()).abs()
+    if not bool(torch.isfinite(difference).all()):
+        return "not finite"
+    return f"differs by {float(difference.max()) if difference.numel() else 0.0:.1e}"
 
 
 def compare(*runs: Run) -> Comparison:

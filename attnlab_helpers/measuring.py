@@ -41,6 +41,10 @@ def measure_live(
         return live, ""
     except torch.OutOfMemoryError as error:
         return None, str(error).split(" See documentation")[0]
+    except RuntimeError as error:
+        if "not enough memory" not in str(error):
+            raise
+        return None, "there is not enough memory for it."  # PyTorch's CPU allocator
 
 
 def _training_call(
@@ -50,7 +54,13 @@ def _training_call(
     forward = problem.bind(function, leaves)
     # Random, and made once: a gradient of ones hides mistakes, and making it is not the call.
     generator = torch.Generator().manual_seed(1)
-    shape = forward().shape
+    result = forward()
+    if not torch.is_tensor(result):
+        raise TypeError(
+            "direction='training' needs a function that returns one tensor, not "
+            f"{type(result).__name__}."
+        )
+    shape = result.shape
     gradient = torch.randn(shape, generator=generator).to(leaves[0].dtype).to(leaves[0].device)
 
     def call() -> Any:
@@ -64,5 +74,7 @@ def _training_call(
 def _digest(output: Any) -> str | None:
     if not torch.is_tensor(output):
         return None
-    plain = output.detach().contiguous().cpu().view(torch.uint8).numpy()
+    if output.layout is not torch.strided:
+        return None
+    plain = output.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return hashlib.sha256(plain.tobytes()).hexdigest()[:16]

@@ -13,13 +13,14 @@ from typing import Any, Literal, Protocol
 
 import torch
 
+from .options import Causal, check_scale, keywords, plain_causal
+
 DTYPES: dict[str, torch.dtype] = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
     "float32": torch.float32,
     "float64": torch.float64,
 }
-Causal = bool | Literal["upper_left", "lower_right"]
 Direction = Literal["forward", "backward", "training"]
 
 # Backward does five matrix products of the size of forward's two (FlashAttention-2,
@@ -94,14 +95,8 @@ class AttentionProblem:
                 raise ValueError(f"{name} must be a whole number of 0 or more, not {value!r}.")
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype {self.dtype!r} is not one of {', '.join(DTYPES)}.")
-        if self.causal not in (False, True, "upper_left", "lower_right"):
-            raise ValueError(
-                f"causal={self.causal!r} is not one of False, True, 'upper_left', 'lower_right'."
-            )
-        if self.causal == "upper_left":  # the same problem as True: one spelling, one key
-            object.__setattr__(self, "causal", True)
-        if self.scale is not None and not math.isfinite(self.scale):
-            raise ValueError(f"scale must be a finite number, not {self.scale!r}.")
+        object.__setattr__(self, "causal", plain_causal(self.causal))
+        check_scale(self.scale)
         if self.heads != self.kv_heads and (self.kv_heads == 0 or self.heads % self.kv_heads):
             raise ValueError(
                 f"heads={self.heads} cannot be shared out over kv_heads={self.kv_heads}: "
@@ -157,11 +152,26 @@ class AttentionProblem:
     def bind(
         self, function: Callable[..., Any], tensors: tuple[torch.Tensor, ...]
     ) -> Callable[[], Any]:
-        """A call without arguments. What can be made once, such as a mask, is made here."""
+        """A call without arguments. What can be made once, such as a mask, is made here.
+
+        The function is called as f(q, k, v, causal=..., scale=...). One without `causal` or
+        `scale` is called without, as long as the problem asks for neither; else TypeError.
+        """
         options: dict[str, Any] = {"causal": self.causal, "scale": self.scale}
         prepare = getattr(function, "prepare", None)
         if prepare is not None:
             return prepare(*tensors, **options)
+        known = keywords(function)
+        for word in () if known is None else ("causal", "scale"):
+            if word in known:
+                continue
+            if options[word] not in (None, False):
+                name = getattr(function, "__name__", type(function).__name__)
+                raise TypeError(
+                    f"{name} takes no {word}, but this problem has {word}={options[word]!r}. "
+                    f"Write it as f(q, k, v, *, causal=False, scale=None)."
+                )
+            del options[word]
         return lambda: function(*tensors, **options)
 
     def visible_pairs(self) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .plots.timeline import Timeline
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """What one implementation did on one problem.
 
@@ -125,7 +125,7 @@ def _cpu_time(call: Trace) -> int:
     return int(annotations.loc[annotations["name"] == CALL, "duration_ns"].iloc[0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measurement:
     """A table of numbers and where they come from."""
 

@@ -17,7 +17,7 @@ import torch
 from . import recordings
 from .attention import IMPLEMENTATIONS, Implementation
 from .comparison import Comparison, compare
-from .fingerprint import fingerprint
+from .fingerprint import fingerprint, functions_used, own_fingerprint
 from .machine import provenance
 from .measuring import measure_live
 from .problem import Problem
@@ -54,33 +54,51 @@ def run(
     *,
     label: str | None = None,
     source: Source = "auto",
-    device: str | None = None,
+    device: str | torch.device | None = None,
     direction: Literal["forward", "training"] = "forward",
     seed: int = 0,
     gpu: str | None = None,
 ) -> Run:
     """Run, profile, time and weigh `implementation` on `problem`.
 
-    implementation: a name from `attention.IMPLEMENTATIONS` or any callable of yours.
-    problem: AttentionProblem, TensorProblem or anything with their four members.
-    source: "auto" measures live on a GPU (or on `device`) and replays a recording without one;
-    "live" and "recorded" insist. direction: "forward" runs without gradients; "training" adds
-    the backward pass. gpu: which recorded GPU to prefer, by a part of its name.
+    implementation: a name from `attention.IMPLEMENTATIONS` or any callable of yours. On an
+    AttentionProblem it is called as f(q, k, v, causal=..., scale=...), on a TensorProblem with
+    one tensor a shape. problem: AttentionProblem, TensorProblem or anything with their members.
+    source: "auto" measures live on a GPU (or on `device`, "cuda" or "cpu") and replays a
+    recording without one; "live" and "recorded" insist. direction: "forward" runs without
+    gradients; "training" adds the backward pass. seed: of the inputs. gpu: which recorded GPU
+    to prefer, by a part of its name.
 
-    Raises NoRecording (with the list of what was recorded), NoGpu, NotEnoughMemory, and what
-    the implementation raises for a problem that it cannot compute.
+    Raises NoRecording (with the list of what was recorded), NoGpu, NotEnoughMemory, TypeError
+    or ValueError for arguments that fit nothing, and what the implementation raises for a
+    problem that it cannot compute.
     """
     name, function = _resolve(implementation)
+    for member in ("key", "label", "tensors", "bind"):
+        if not hasattr(problem, member):
+            raise TypeError(
+                f"problem must be an AttentionProblem or a TensorProblem, not {problem!r}."
+            )
     if _replays(source, device):
-        found = recordings.find(name, problem.key, direction, fingerprint=_mark(function), gpu=gpu)
+        found = recordings.find(
+            name, problem.key, direction, fingerprints=_known_marks(function), gpu=gpu
+        )
+        if found.seed != seed:
+            raise NoRecording(
+                f"{name} was recorded with seed {found.seed}, not {seed}. Leave `seed` out, or "
+                "run it live (device='cpu' needs no GPU)."
+            )
         return _replay(found, label or name.removeprefix("function "))
     device = _device(device)
     live, failure = measure_live(function, problem, device, direction, seed)
     if live is None:
-        torch.cuda.empty_cache()
+        where = "this machine"
+        if device.startswith("cuda"):
+            torch.cuda.empty_cache()
+            where = torch.cuda.get_device_name(device)
         raise NotEnoughMemory(
-            f"{problem.label} does not fit into the memory of {torch.cuda.get_device_name()} "
-            f"with {name}: {failure} What it had taken is free again. Try a smaller problem."
+            f"{problem.label} does not fit into the memory of {where} with {name}: {failure} "
+            "What it had taken is free again. Try a smaller problem."
         )
     result = Run(
         name=name,
@@ -111,7 +129,9 @@ def measure(
     name = f"function {experiment.__name__}"
     key = "-".join(f"{word}-{value}" for word, value in sorted(settings.items())) or "default"
     if _replays(source, None):
-        found = recordings.find(name, key, "measurement", fingerprint=_mark(experiment), gpu=gpu)
+        found = recordings.find(
+            name, key, "measurement", fingerprints=_known_marks(experiment), gpu=gpu
+        )
         rows = found.numbers["rows"]
         return Measurement(experiment.__name__, pd.DataFrame(rows), found.provenance.as_recorded())
     device = _device(None)
@@ -126,9 +146,14 @@ def measure(
     return result
 
 
-def _replays(source: Source, device: str | None) -> bool:
+def _replays(source: Source, device: object) -> bool:
     if source not in ("auto", "live", "recorded"):
         raise ValueError(f"source={source!r} is not one of 'auto', 'live', 'recorded'.")
+    if source == "recorded" and device is not None:
+        raise ValueError(
+            "source='recorded' replays what a recorded GPU did; leave `device` out (gpu='H200' "
+            "chooses among recorded ones), or take source='live'."
+        )
     if source == "auto" and device is None:
         # ATTNLAB_SOURCE=recorded replays on a GPU machine too: notebooks are built that way.
         source = "live" if torch.cuda.is_available() else "recorded"
@@ -138,15 +163,19 @@ def _replays(source: Source, device: str | None) -> bool:
     return source == "recorded"
 
 
-def _device(device: str | None) -> str:
-    if device is None:
-        device = "cuda"
-    if device.startswith("cuda") and not torch.cuda.is_available():
+def _device(device: str | torch.device | None) -> str:
+    try:
+        chosen = torch.device("cuda" if device is None else device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device={device!r} is not one of 'cuda', 'cuda:1', 'cpu'.") from error
+    if chosen.type not in ("cuda", "cpu"):
+        raise ValueError(f"device={device!r}: runs are measured on 'cuda' or 'cpu' only.")
+    if chosen.type == "cuda" and not torch.cuda.is_available():
         raise NoGpu(
             "there is no CUDA GPU here to measure on. Use source='recorded' to see what was "
             "recorded, or device='cpu' to run a small problem on the CPU."
         )
-    return device
+    return str(chosen)
 
 
 def _resolve(implementation: Attention) -> tuple[str, Callable[..., Any]]:
@@ -160,12 +189,36 @@ def _resolve(implementation: Attention) -> tuple[str, Callable[..., Any]]:
     if not callable(implementation):
         raise TypeError(f"implementation must be a name or a callable, not {implementation!r}.")
     name = getattr(implementation, "__name__", type(implementation).__name__)
+    if hasattr(implementation, "_torchdynamo_orig_callable"):
+        name = f"compiled {name}"
     # Apart from our own names: a reader's function may be called naive, too.
     return f"function {name}", implementation
 
 
 def _mark(function: Callable[..., Any]) -> str:
     return fingerprint(function.compute if isinstance(function, Implementation) else function)
+
+
+def _known_marks(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The marks under which a recording of this code may stand; NoRecording if it has none.
+
+    A function that uses others is known by a mark of them all. One that was recorded by its own
+    code alone counts as well, when each function that it uses has a recording of its own code.
+    """
+    try:
+        marks = (_mark(function),)
+        if isinstance(function, Implementation):
+            return marks
+        used = functions_used(function)
+        confirmed = used and all(
+            recordings.is_recorded(f"function {name}", own_fingerprint(other))
+            for name, other in used.items()
+        )
+        return (*marks, own_fingerprint(function)) if confirmed else marks
+    except ValueError as error:
+        raise NoRecording(
+            f"{error} Without a GPU, device='cpu' runs a small problem live whatever it is."
+        ) from error
 
 
 def _as_recording(result: Run, problem: Problem, mark: str, seed: int) -> Recording:

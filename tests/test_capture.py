@@ -57,6 +57,26 @@ def test_inside_another_profile_it_says_so_and_leaves_that_one_alone() -> None:
     assert any(event.key == "aten::add_" for event in outer.key_averages())
 
 
+def test_inside_a_profile_that_waits_for_its_start_it_says_so_and_nothing_crashes() -> None:
+    steps = torch.profiler.schedule(wait=1, warmup=1, active=1)
+    said = []
+    with torch.profiler.profile(schedule=steps) as outer:
+        for _ in range(3):
+            try:
+                capture(torch.ones, 3)
+                said.append("captured")
+            except ProfilerBusy:
+                said.append("busy")
+            outer.step()
+    assert said == ["captured", "busy", "busy"]
+
+
+def test_a_captured_function_that_captures_is_refused() -> None:
+    with pytest.raises(ProfilerBusy):
+        capture(lambda: capture(torch.ones, 3))
+    assert len(capture(torch.ones, 3).within(CALL)) == 3
+
+
 def test_flags_and_gradient_mode_are_left_as_found() -> None:
     with torch.no_grad():
         capture(torch.ones, 3)

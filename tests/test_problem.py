@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -65,6 +66,11 @@ def test_upper_left_is_another_name_for_true() -> None:
     )
 
 
+def test_numpys_bool_is_a_bool() -> None:
+    problem = AttentionProblem(1, 1, 4, 8, causal=np.True_)
+    assert problem.causal is True and problem == AttentionProblem(1, 1, 4, 8, causal=True)
+
+
 def test_keys_are_different_for_different_problems() -> None:
     problems = [
         AttentionProblem(1, 2, 4, 8),
@@ -91,6 +97,11 @@ def test_keys_are_different_for_different_problems() -> None:
         ((1, 3, 4, 8), {"dtype": "int8"}, "is not one of bfloat16"),
         ((1, 3, 4, 8), {"causal": "left"}, "is not one of False"),
         ((1, 3, 4, 8), {"scale": math.inf}, "finite"),
+        ((1, 3, 4, 8), {"scale": "a"}, "finite"),
+        ((1, 3, 4, 8), {"scale": True}, "finite"),
+        ((1, 3, 4, 8), {"causal": 1}, "is not one of"),
+        ((1, 3, 4, 8), {"causal": 0}, "is not one of"),
+        ((1, 3, 4, 8), {"causal": None}, "is not one of"),
     ],
 )
 def test_what_describes_no_attention_is_refused(arguments, options, words) -> None:

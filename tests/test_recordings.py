@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_what_is_saved_is_found(folder) -> None:
     recordings.save(recording(), folder)
-    found = recordings.find("naive", "attn-b1", "forward", fingerprint="abc")
+    found = recordings.find("naive", "attn-b1", "forward", fingerprints=["abc"])
     assert found == recording()
     assert recordings.listing().loc[0, "GPU"] == "NVIDIA H200"
 
@@ -51,19 +51,19 @@ def test_the_same_recording_gives_the_same_bytes(folder, tmp_path) -> None:
 def test_a_readers_own_recording_wins_over_a_shipped_one_of_the_same_day(folder, tmp_path) -> None:
     recordings.save(recording(seed=1), tmp_path / "shipped")
     recordings.save(recording(seed=2), folder)
-    assert recordings.find("naive", "attn-b1", "forward", fingerprint=None).seed == 2
+    assert recordings.find("naive", "attn-b1", "forward", fingerprints=None).seed == 2
 
 
 def test_nothing_recorded_lists_what_was(folder) -> None:
     recordings.save(recording(label="(8, 16, 1024, 64) bfloat16"), folder)
     with pytest.raises(NoRecording, match=r"(?s)needs a GPU.*naive: \(8, 16, 1024, 64\) bfloat16"):
-        recordings.find("naive", "other", "forward", fingerprint=None)
+        recordings.find("naive", "other", "forward", fingerprints=None)
 
 
 def test_changed_code_gets_no_old_numbers(folder) -> None:
     recordings.save(recording(), folder)
     with pytest.raises(NoRecording, match="its code has changed"):
-        recordings.find("naive", "attn-b1", "forward", fingerprint="xyz")
+        recordings.find("naive", "attn-b1", "forward", fingerprints=["xyz"])
 
 
 def test_the_newest_of_several_gpus_unless_one_is_named(folder) -> None:
@@ -71,11 +71,11 @@ def test_the_newest_of_several_gpus_unless_one_is_named(folder) -> None:
     other = Provenance("live", "NVIDIA A100", "2026-12-24", {})
     recordings.save(recording(provenance=other), folder)
     find = recordings.find
-    assert find("naive", "attn-b1", "forward", fingerprint=None).provenance == other
-    h200 = find("naive", "attn-b1", "forward", fingerprint=None, gpu="h200")
+    assert find("naive", "attn-b1", "forward", fingerprints=None).provenance == other
+    h200 = find("naive", "attn-b1", "forward", fingerprints=None, gpu="h200")
     assert h200.provenance.device == "NVIDIA H200"
     with pytest.raises(NoRecording, match="on V100"):
-        find("naive", "attn-b1", "forward", fingerprint=None, gpu="V100")
+        find("naive", "attn-b1", "forward", fingerprints=None, gpu="V100")
 
 
 @pytest.mark.parametrize("damage", ["text", "format", "trace", "no trace"])
@@ -91,4 +91,4 @@ def test_a_broken_recording_is_named(folder, damage) -> None:
     else:
         trace.unlink()
     with pytest.raises(NoRecording, match="cannot be read"):
-        recordings.find("naive", "attn-b1", "forward", fingerprint=None)
+        recordings.find("naive", "attn-b1", "forward", fingerprints=None)

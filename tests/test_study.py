@@ -1,12 +1,18 @@
 """run, measure and compare: live on the CPU, replayed without a GPU, refused with a reason."""
 
+import functools
+import os
+from pathlib import Path
+
 import pytest
 import torch
 
 from attnlab_helpers import NoRecording, recordings, study
 from attnlab_helpers.attention import IMPLEMENTATIONS
-from attnlab_helpers.fingerprint import fingerprint
+from attnlab_helpers.fingerprint import fingerprint, own_fingerprint
+from attnlab_helpers.machine import provenance
 from attnlab_helpers.problem import PROFILING_POST, AttentionProblem, TensorProblem
+from attnlab_helpers.recordings import Recording
 from attnlab_helpers.study import NoGpu, NotEnoughMemory, compare, measure, run
 
 SMALL = AttentionProblem(1, 2, 32, 16, dtype="float32", causal=True)
@@ -106,32 +112,6 @@ def test_a_function_called_like_an_implementation_is_not_taken_for_it(recorder) 
         run(naive, SMALL, source="recorded")
 
 
-def test_fingerprints_see_code_and_nothing_else() -> None:
-    def plain():
-        def same(x):
-            return x * 2
-
-        return same
-
-    def commented():
-        def same(x):
-            """Words."""
-
-            return x * 2  # more words
-
-        return same
-
-    def other():
-        def same(x):
-            return x * 3
-
-        return same
-
-    assert fingerprint(plain()) == fingerprint(commented()) != fingerprint(other())
-    with pytest.raises(ValueError, match="cannot be read"):
-        fingerprint(len)
-
-
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "words"),
     [
@@ -212,3 +192,119 @@ def test_the_shipped_recordings_show_the_posts_kernels() -> None:
         assert one.trace.notes == ()
     assert naive.digest == in_place.digest
     assert naive.time.median_ns > in_place.time.median_ns
+
+
+def test_a_recording_is_of_one_seed_and_of_no_device(recorder) -> None:
+    recorder("naive", SMALL)
+    with pytest.raises(NoRecording, match="seed 0, not 5"):
+        run("naive", SMALL, source="recorded", seed=5)
+    with pytest.raises(ValueError, match="leave `device` out"):
+        run("naive", SMALL, source="recorded", device="cpu")
+
+
+def test_a_compiled_function_is_not_the_one_that_was_compiled(recorder) -> None:
+    recorder(doubled, TensorProblem((4, 4)))
+    with pytest.raises(NoRecording):
+        run(torch.compile(doubled), TensorProblem((4, 4)), source="recorded")
+
+
+def test_what_cannot_be_recognised_is_not_recorded_and_says_how_to_run_it() -> None:
+    for nameless in (functools.partial(doubled), torch.nn.Identity(), torch.relu):
+        with pytest.raises(NoRecording, match="device='cpu'"):
+            run(nameless, TensorProblem((4, 4)), source="recorded")
+
+
+@pytest.mark.parametrize("device", ["cpu", torch.device("cpu")])
+def test_devices_may_be_texts_or_torchs(device) -> None:
+    assert run(doubled, TensorProblem((2, 2)), device=device).provenance.device == "CPU"
+
+
+@pytest.mark.parametrize("device", ["gpu", "CPU!", "meta", 3.5])
+def test_devices_that_cannot_be_measured_are_refused(device) -> None:
+    with pytest.raises(ValueError, match="device="):
+        run(doubled, TensorProblem((2, 2)), device=device)
+
+
+def test_results_of_any_kind() -> None:
+    problem = TensorProblem((3, 3), dtype="float32")
+    assert run(torch.sum, problem, device="cpu", label="a number").digest is not None
+    assert run(lambda x: x.to_sparse(), problem, device="cpu").digest is None
+    assert run(lambda x: (x, x), problem, device="cpu").digest is None
+    with pytest.raises(TypeError, match="returns one tensor"):
+        run(lambda x: (x, x), problem, device="cpu", direction="training")
+
+
+def test_a_problem_is_a_problem() -> None:
+    with pytest.raises(TypeError, match="AttentionProblem or a TensorProblem"):
+        run("naive", (1, 2, 3, 4), device="cpu")
+
+
+def test_functions_without_causal_or_scale() -> None:
+    def plain(q, k, v):
+        return torch.softmax(q @ k.mT / 4, -1) @ v
+
+    free = AttentionProblem(1, 2, 8, 16, dtype="float32")
+    assert (
+        compare(run("naive", free, device="cpu"), run(plain, free, device="cpu"))
+        .table["result"][1]
+        .startswith(("same", "differs by"))
+    )
+    with pytest.raises(TypeError, match="takes no causal"):
+        run(plain, SMALL, device="cpu")
+
+
+def test_compare_says_whether_the_results_agree() -> None:
+    def wrong(q, k, v, causal=False, scale=None):
+        return q
+
+    def other_shape(q, k, v, causal=False, scale=None):
+        return q[:, :1]
+
+    def not_a_number(q, k, v, causal=False, scale=None):
+        return q * float("nan")
+
+    runs = [run(one, SMALL, device="cpu") for one in ("naive", "in_place", wrong)]
+    runs += [run(other_shape, SMALL, device="cpu"), run(not_a_number, SMALL, device="cpu")]
+    results = list(compare(*runs).table["result"])
+    assert results[:2] == ["first", "same bytes"] and results[2].startswith("differs by ")
+    assert results[3] == "other shape (1, 1, 32, 16)" and results[4] == "not finite"
+
+
+def test_runs_can_be_compared_without_comparing_tensors() -> None:
+    first, second = (run("naive", SMALL, device="cpu") for _ in range(2))
+    assert first == first and first != second
+
+
+def test_tables_of_a_measurement_keep_the_order_of_their_columns(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("ATTNLAB_RECORDINGS", str(tmp_path))
+    rows = [{"z": 1, "a": 2}]
+    found = recordings.Recording(
+        "function counted", "size-3", "measurement", "", fingerprint(counted), 0,
+        provenance("cpu"), {"rows": rows},
+    )  # fmt: skip
+    recordings.save(found, tmp_path)
+    assert list(measure(counted, size=3, source="recorded").frame.columns) == ["z", "a"]
+
+
+def test_a_function_is_known_by_its_own_code_when_all_that_it_uses_was_recorded(recorder) -> None:
+    def uses(function):
+        def outer(x):
+            return function(x) + 1
+
+        return outer
+
+    def halved(x):
+        return x / 2
+
+    problem = TensorProblem((4, 4))
+    old = Recording(
+        "function outer", problem.key, "forward", "", own_fingerprint(uses(doubled)), 0,
+        provenance("cpu"), {"digest": None, "peak_memory": None, "time": None}, b"{}",
+    )  # fmt: skip
+    recordings.save(old, Path(os.environ["ATTNLAB_RECORDINGS"]))
+    with pytest.raises(NoRecording, match="changed since"):  # doubled itself: not recorded yet
+        run(uses(doubled), problem, source="recorded")
+    recorder(doubled, problem)
+    assert study._known_marks(uses(doubled))[1] == own_fingerprint(uses(doubled))
+    with pytest.raises(NoRecording, match="changed since"):
+        run(uses(halved), problem, source="recorded")

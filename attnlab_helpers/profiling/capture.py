@@ -8,8 +8,10 @@ window; without that, totals also hold kernels of the warm-up step.
 
 from __future__ import annotations
 
+import gc
 import re
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from .traces.reader import parse_trace
 from .traces.trace import Trace
 
 CALL = "attnlab call"  # the annotation around every captured call
+_ONE_AT_A_TIME = threading.Lock()  # a captured function that captures would crash the process
 
 
 class EmptyProfile(RuntimeError):
@@ -63,11 +66,20 @@ def capture(
         )
     if not label.isascii():
         raise ValueError(f"label must be ASCII (the profiler garbles the rest), not {label!r}.")
-    if torch.autograd._profiler_enabled():
+    if _profiler_in_use() or not _ONE_AT_A_TIME.acquire(blocking=False):
         raise ProfilerBusy(
             "a profile is already being taken in this process. Leave its `with` block first; "
             "torch.profiler cannot be nested."
         )
+    try:
+        return _capture(function, args, kwargs, calls, warmup, label)
+    finally:
+        _ONE_AT_A_TIME.release()
+
+
+def _capture(
+    function: Callable[..., Any], args: tuple, kwargs: dict, calls: int, warmup: int, label: str
+) -> Trace:
     for _ in range(warmup):
         function(*args, **kwargs)
     _wait()
@@ -108,6 +120,24 @@ def capture(
             reason = why_no_gpu_activity(held.lines)
             raise EmptyProfile(f"the trace holds no GPU activity: {reason}.")
     return trace
+
+
+def _profiler_in_use() -> bool:
+    """Whether a torch profiler is running, or waiting for its scheduled start.
+
+    PyTorch only tells of a running one. A second profiler between the other's warm-up and its
+    first step takes the process down, so the live objects are asked; there is no other register.
+    """
+    if torch.autograd._profiler_enabled():
+        return True
+    return any(type(one) is profile and _is_prepared(one.profiler) for one in gc.get_objects())
+
+
+def _is_prepared(inner: Any) -> bool:
+    # Prepared and without results yet: between warm-up and stop. Read with defaults, because
+    # these two attributes are PyTorch's own; without them only a running profiler is noticed.
+    results = getattr(inner, "kineto_results", ())
+    return bool(getattr(inner, "entered", False)) and results is None
 
 
 def _wait() -> None:

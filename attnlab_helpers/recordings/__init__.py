@@ -11,7 +11,7 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def save(recording: Recording, folder: Path) -> Path:
         "has_trace": recording.trace is not None,
     }
     path = target / f"{recording.slug}.json"
-    path.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if recording.trace is not None:
         # mtime=0: the same trace gives the same bytes.
         _trace_path(path).write_bytes(gzip.compress(recording.trace, 9, mtime=0))
@@ -78,11 +78,16 @@ def save(recording: Recording, folder: Path) -> Path:
 
 
 def find(
-    name: str, problem: str, direction: str, *, fingerprint: str | None, gpu: str | None = None
+    name: str,
+    problem: str,
+    direction: str,
+    *,
+    fingerprints: Sequence[str] | None,
+    gpu: str | None = None,
 ) -> Recording:
     """The newest recording of this study, on `gpu` if given (a part of its name is enough).
 
-    fingerprint: of the source that the caller would run; a recording of other code is not an
+    fingerprints: marks of the code that the caller would run; a recording of other code is no
     answer. None accepts any. Raises NoRecording.
     """
     slug = _slug(name, problem, direction)
@@ -94,17 +99,24 @@ def find(
         raise NoRecording(
             f"nothing was recorded for {name} with {problem} ({direction}){wanted}. Measuring it "
             "live needs a GPU; a small problem can run on the CPU with device='cpu'. Recorded "
-            f"are:\n{_list_text()}"
+            f"are:\n{_list_text(name)}"
         )
-    fitting = [one for one in found if fingerprint in (None, one.fingerprint)]
+    fitting = [one for one in found if fingerprints is None or one.fingerprint in fingerprints]
     if not fitting:
         raise NoRecording(
             f"{name} was recorded, but its code has changed since (recorded: "
-            f"{found[0].fingerprint}, now: {fingerprint}). Old numbers would be shown for new "
-            "code, so none are. Run it on a GPU, or on the CPU with device='cpu'."
+            f"{found[0].fingerprint}, now: {' or '.join(fingerprints or ())}). Old numbers would be "
+            "shown for new code, so none are. Run it on a GPU, or on the CPU with device='cpu'."
         )
     # Of several from one day, the last: a reader's own folder comes after what was shipped.
     return sorted(fitting, key=lambda one: one.provenance.date)[-1]
+
+
+def is_recorded(name: str, fingerprint: str) -> bool:
+    """Whether anything was recorded under this name for code with this mark."""
+    slug = f"{_plain(name)}--"
+    candidates = (path for path in _files() if path.name.startswith(slug))
+    return any(_read(path, with_trace=False).fingerprint == fingerprint for path in candidates)
 
 
 def listing() -> pd.DataFrame:
@@ -178,8 +190,10 @@ def _plain(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-.").lower()
 
 
-def _list_text() -> str:
+def _list_text(name: str) -> str:
     frame = listing()
+    # What has the same name first: that is what the reader was looking for.
+    frame = frame.loc[(frame["name"] != name).sort_values(kind="stable").index]
     if frame.empty:
         return "  (nothing yet)"
     lines = [
