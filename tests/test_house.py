@@ -11,13 +11,13 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "attnlab_helpers"
 # From left to right; a module may import from its own place or from further left.
 ORDER = (
-    {"quiet", "units", "environment"},
+    {"quiet", "units", "environment", "options"},
     {"machine"},
     {"problem"},
     {"attention", "vit"},
     {"profiling"},
     {"recordings", "fingerprint"},
-    {"measuring", "result", "comparison", "study"},
+    {"measuring", "result", "comparison", "study", "sdpa"},
     {"plots"},
     {"__init__"},
     {"building", "record", "figures"},

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..problem import Causal
+from ..options import Causal, check_scale, plain_causal
 
 
 class UnsupportedProblem(ValueError):
@@ -77,10 +77,7 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: Cau
             f"{heads} query heads cannot be shared out over {kv_heads} key/value heads: "
             "the second number must divide the first."
         )
-    if causal not in (False, True, "upper_left", "lower_right"):
-        raise ValueError(
-            f"causal={causal!r} is not one of False, True, 'upper_left', 'lower_right'."
-        )
+    plain_causal(causal)
 
 
 def check_mask(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> None:
@@ -127,10 +124,10 @@ def check(
     this waits for the GPU once, to see whether a row is fully masked.
     """
     check_tensors(q, k, v, causal)
+    causal = plain_causal(causal)
     if scale is None:
         scale = 1.0 / math.sqrt(q.shape[3]) if q.shape[3] else 1.0
-    elif not math.isfinite(scale):
-        raise ValueError(f"scale must be a finite number, not {scale!r}.")
+    check_scale(scale)
     hidden = bias = None
     if causal:
         hidden = causal_triangle(q.shape[2], k.shape[2], causal, q.device)

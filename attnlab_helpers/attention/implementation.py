@@ -1,14 +1,15 @@
-"""What every implementation under study has in common: a name, a call, and a prepared call."""
+"""What all implementations under study have in common: a name, a call, and a prepared call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from ..problem import Causal
-from .arguments import Arguments, check
+from ..options import Causal
+from .arguments import check
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,15 @@ class Implementation:
     mask: boolean with True = take part, or an additive float bias. Rows that may see no key
     are zero. Raises TypeError or ValueError for arguments that fit no attention, and
     `UnsupportedProblem` for what this implementation cannot do, before any launch.
+
+    compute: takes what `check` returns. check: the arguments above, checked and made ready; one
+    that hides keys in its own way, or cannot do everything, brings its own.
     """
 
     name: str
     summary: str
-    compute: Callable[[Arguments], torch.Tensor]
+    compute: Callable[[Any], torch.Tensor]
+    check: Callable[..., Any] = check
 
     def __call__(
         self,
@@ -36,7 +41,7 @@ class Implementation:
         scale: float | None = None,
         mask: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        return self.compute(check(q, k, v, causal=causal, scale=scale, mask=mask))
+        return self.compute(self.check(q, k, v, causal=causal, scale=scale, mask=mask))
 
     def prepare(
         self,
@@ -53,7 +58,7 @@ class Implementation:
         A model builds its mask once and uses it in every layer, so a measurement leaves the
         building out.
         """
-        arguments = check(q, k, v, causal=causal, scale=scale, mask=mask)
+        arguments = self.check(q, k, v, causal=causal, scale=scale, mask=mask)
         return lambda: self.compute(arguments)
 
     def __repr__(self) -> str:

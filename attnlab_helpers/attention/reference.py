@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from ..problem import Causal
+from ..options import Causal
 from .arguments import check_mask, check_tensors
 
 

@@ -1,5 +1,6 @@
 """Pictures and tables in one style; matplotlib is imported with the first of them."""
 
+from attnlab_helpers.plots.atlas import atlas_map
 from attnlab_helpers.plots.attention_maps import attention_map, head_grid
 from attnlab_helpers.plots.attention_picker import attention_picker
 from attnlab_helpers.plots.curves import curves
@@ -16,6 +17,7 @@ __all__ = [
     "Table",
     "Timeline",
     "apart",
+    "atlas_map",
     "attention_map",
     "attention_picker",
     "curves",
