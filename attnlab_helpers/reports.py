@@ -43,16 +43,21 @@ def _machine() -> tuple[str, str]:
         return "", f"{type(error).__name__}: {error}"
 
 
-def export(path: Path, target: Path, *, run: bool, pages: frozenset[str], foot: str) -> Page:
+def export(
+    path: Path, target: Path, *, run: bool, pages: frozenset[str], foot: str, index: bool = False
+) -> Page:
     """Writes the page of one notebook to `target`; the notebook's own file is not touched.
 
+    pages, index: what stands beside it and may be linked, see make_page.
     Raises CellFailed when a cell fails, and nbformat's errors for a file that is no notebook.
     """
     notebook = nbformat.read(path, as_version=4)
     if run:
         execute(notebook, path.parent, path.stem)
     notebook = canonical(notebook)
-    page = make_page(notebook, name=path.stem, folder=path.parent, pages=pages, foot=foot)
+    page = make_page(
+        notebook, name=path.stem, folder=path.parent, pages=pages, index=index, foot=foot
+    )
     target.write_text(page.html, encoding="utf-8")
     return page
 
@@ -69,12 +74,18 @@ def write_index(target: Path, exported: list[Exported], date: str) -> None:
     target.write_text(html, encoding="utf-8")
 
 
-def export_all(paths: list[Path], folder: Path, *, run: bool) -> list[Exported]:
-    """Exports each notebook into `folder`, with a line of progress; a failure does not stop it."""
+def export_all(paths: list[Path], folder: Path, *, run: bool, index: bool) -> list[Exported]:
+    """Exports each notebook into `folder`, with a line of progress; a failure does not stop it.
+
+    index: whether the caller writes index.html. Pages link to one another, to pages that earlier
+    exports left in `folder`, and to nothing that is not there.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     date = datetime.date.today().isoformat()
     foot = f"Executed and exported {date}." if run else f"Exported {date}, outputs as saved."
-    pages = frozenset(path.stem for path in paths)
+    there = {page.stem for page in folder.glob("*.html")}
+    pages = frozenset(path.stem for path in paths) | (there - {"index"})
+    index = index or "index" in there
     exported = []
     for path in paths:
         print(f"{path.stem} ...", end=" ", flush=True)
@@ -83,7 +94,7 @@ def export_all(paths: list[Path], folder: Path, *, run: bool) -> list[Exported]:
         target.unlink(missing_ok=True)
         start = time.monotonic()
         try:
-            page = export(path, target, run=run, pages=pages, foot=foot)
+            page = export(path, target, run=run, pages=pages, index=index, foot=foot)
         except Exception as error:  # whatever stopped this one, the others are still wanted
             print("failed")
             problem = str(error).strip() or type(error).__name__
@@ -117,8 +128,9 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    exported = export_all(paths, options.folder, run=not options.no_execute)
-    if not options.notebooks:
+    whole = not options.notebooks
+    exported = export_all(paths, options.folder, run=not options.no_execute, index=whole)
+    if whole:
         write_index(options.folder / "index.html", exported, datetime.date.today().isoformat())
     failed = [one for one in exported if one.problem]
     good = len(exported) - len(failed)

@@ -13,6 +13,7 @@ from attnlab_helpers.building import check
 from attnlab_helpers.building.canonical import canonical, png_without_notes, to_bytes
 from attnlab_helpers.building.execute import CellFailed, execute
 from attnlab_helpers.building.source import cell_ids, read_source
+from attnlab_helpers.building.tracebacks import without_machine_paths
 
 HEADER = """---
 jupytext:
@@ -156,6 +157,28 @@ def test_a_traceback_keeps_names_but_no_place_of_this_machine():
     assert first == "File \x1b[32msite-packages/torch/nn.py:7\x1b[39m, in f"
     assert second == "File python3.12/json/decoder.py:1"
     assert third == "File \x1b[32mattnlab_helpers/study.py:3\x1b[39m"
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["attn lab", "a b  c", "Jürgens Büro", "ada's lab", "演習", "dots.and-signs (2)", "a:1b"],
+)
+@pytest.mark.parametrize("start", ["/somewhere/", "~/", "C:\\Users\\ada\\"])
+def test_no_folder_name_stays_in_a_traceback(folder, start):
+    packages = f"{start}{folder}/.venv/lib/python3.11/site-packages/torch/_tensor.py"
+    own = f"{start}{folder}/attnlab_helpers/study.py"
+    lines = [
+        f"\x1b[36mFile \x1b[39m\x1b[32m{packages}:623\x1b[39m, in f\n    1 code()",
+        f'  File "{own}", line 3, in <module>',
+        f"File {start}{folder}/mine.py:7, in g",
+        "\x1b[32m----> 3\x1b[39m (a / b).sum()  # File it under q/k/v",
+    ]
+    first, second, third, fourth = map(without_machine_paths, lines)
+    place = "\x1b[36mFile \x1b[39m\x1b[32msite-packages/torch/_tensor.py:623\x1b[39m"
+    assert first == f"{place}, in f\n    1 code()"
+    assert second == '  File "attnlab_helpers/study.py", line 3, in <module>'
+    assert third == "File mine.py:7, in g"
+    assert fourth == lines[3]
 
 
 def test_bytes_are_sorted_and_survive_reading(tmp_path):

@@ -28,6 +28,10 @@ SLASH = "/"
 PLANTED_PATH = f"{SLASH}home{SLASH}ada{SLASH}attnlab"
 
 
+def failed(*lines):
+    return new_output("error", ename="E", evalue="e", traceback=list(lines))
+
+
 @pytest.mark.parametrize(
     ("output", "word"),
     [
@@ -35,17 +39,25 @@ PLANTED_PATH = f"{SLASH}home{SLASH}ada{SLASH}attnlab"
         (new_output("stream", name="stdout", text=f"read {PLANTED_PATH}"), "path"),
         (new_output("display_data", {"text/html": f"<p>{PLANTED_PATH}"}), "path"),
         (new_output("stream", name="stdout", text="C:" + "\\Users\\ada"), "path"),
+        # A colour before a path must not hide it.
+        (failed(f"File \x1b[32m{SLASH}tmp{SLASH}ada{SLASH}x.py:3\x1b[39m"), "path"),
+        (failed(f"in \x1b[32m{SLASH}opt{SLASH}conda{SLASH}x.py"), "path"),
+        (failed(f"in {SLASH}usr{SLASH}lib{SLASH}x.py"), "path"),
+        (failed(f"File {SLASH}elsewhere{SLASH}x.py:3, in f"), "path"),
+        (failed(f'File "~{SLASH}lab{SLASH}x.py", line 3'), "path"),
         (new_output("stream", name="stderr", text="UserWarning: old"), "stderr"),
         (new_output("error", ename="ValueError", evalue="", traceback=[]), "ValueError"),
     ],
 )
 def test_dirty_outputs_are_found(output, word):
-    (problem,) = check.clean_outputs(with_output(output))
+    allowed = {"tags": ["raises-exception"]} if word == "path" else {}
+    (problem,) = check.clean_outputs(with_output(output, metadata=allowed))
     assert word in problem
 
 
 def test_ordinary_text_is_no_machine_path():
-    text = "q/k/v at 0.5, https://example.org/home/page, time/work/launch, 3 /data"
+    text = "q/k/v at 0.5, https://example.org/home/page, time/work/launch, 3 /data, "
+    text += "File site-packages/torch/nn.py:3, File / Open"
     assert check.clean_outputs(with_output(new_output("stream", name="stdout", text=text))) == []
 
 

@@ -72,6 +72,15 @@ def test_stairs_mark_the_peak() -> None:
     [
         (lambda: curves([1], {}, title="", x_label="", provenance=""), "one to 4 curves"),
         (lambda: curves([1], {"a": []}, title="", x_label="", provenance=""), "0 values for 1"),
+        (
+            lambda: curves([0, 1], {"a": [1, 2]}, title="", x_label="", provenance=""),
+            r"x holds 0.*must be above 0.*Leave that point out",
+        ),
+        (lambda: curves([], {"a": []}, title="", x_label="", provenance=""), "at least one size"),
+        (
+            lambda: curves([1, 2], {"a": [5, 0]}, title="", x_label="", provenance=""),
+            r"'a' holds 0.*log_y=False",
+        ),
         (lambda: memory_stairs({}, "", ""), "at least one ledger"),
         (lambda: memory_stairs({"a": HELD[:0]}, "", ""), "a row in each"),
     ],
@@ -79,6 +88,26 @@ def test_stairs_mark_the_peak() -> None:
 def test_what_cannot_be_drawn_gets_a_sentence(call, words) -> None:
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_zeros_are_drawn_where_an_axis_has_them() -> None:
+    picture = curves(
+        [1, 2], {"a": [0, -3]}, title="", x_label="", provenance="", unit="", log_y=False
+    )
+    assert "a goes from 0 to -3" in picture.alt
+
+
+def test_a_long_name_stays_on_the_picture() -> None:
+    name = "a" * 100 + "b" * 100
+    figure = curves([1, 2], {name: [1, 2]}, title="", x_label="", provenance="").figure()
+    figure.draw_without_rendering()
+    (text,) = [one for one in figure.axes[0].texts if "aaa" in one.get_text()]
+    assert text.get_text().endswith("bb")
+    assert text.get_window_extent().x1 <= figure.bbox.width
+    stairs = memory_stairs({name: HELD}, "Memory", "counted").figure()
+    stairs.draw_without_rendering()
+    label = stairs.axes[0].yaxis.label
+    assert label.get_window_extent().x0 >= 0 and label.get_text().endswith("b")
 
 
 def test_saved_pictures_have_the_format_of_their_ending(tmp_path) -> None:

@@ -123,9 +123,33 @@ def test_headings_have_anchors_and_a_list_of_contents():
 
 def test_links_between_exported_notebooks_lead_to_pages():
     source = "[a](04_masking.ipynb#Where) [b](mine.ipynb) [c](../README.md) [d](https://x.org/)"
-    html = page_of(text(source), pages=frozenset({"04_masking"})).html
-    for href in ("04_masking.html#Where", "mine.ipynb", "../README.md", "https://x.org/"):
+    source += " [e](https://x.org/far.ipynb) [f](my%20own.ipynb)"
+    html = page_of(text(source), pages=frozenset({"04_masking", "my own"})).html
+    for href in (
+        *("04_masking.html#Where", "../README.md", "https://x.org/", "https://x.org/far.ipynb"),
+        "my%20own.html",
+    ):
         assert f'href="{href}"' in html
+    assert 'href="mine' not in html and ">b</span>" in html
+
+
+def test_the_index_is_linked_where_there_is_one():
+    assert 'href="index.html"' not in page_of(text("# T")).html
+    assert 'href="index.html"' in page_of(text("# T"), index=True).html
+
+
+def test_an_error_says_what_went_wrong_before_how_it_came_to_that():
+    lines = ["-" * 75, "Traceback", "File \x1b[32mx.py:1\x1b[39m", "ValueError: <b> & c"]
+    error = new_output("error", ename="ValueError", evalue="<b> & c", traceback=lines)
+    html = page_of(new_code_cell("f()", outputs=[error], execution_count=1)).html
+    box = BeautifulSoup(html, "html.parser").select_one(".output_error")
+    assert box.find(["pre", "details"]).get_text() == "ValueError: <b> & c"
+    assert "open" not in box.details.attrs and "File x.py:1" in box.details.get_text()
+    assert "<b>" not in html and "\x1b" not in html
+    bare = new_output("error", ename="SystemExit", evalue="", traceback=[])
+    html = page_of(new_code_cell("f()", outputs=[bare], execution_count=1)).html
+    box = BeautifulSoup(html, "html.parser").select_one(".output_error")
+    assert box.get_text(strip=True) == "SystemExit" and box.details is None
 
 
 def test_local_pictures_are_embedded_and_private_files_are_not(tmp_path):
@@ -134,9 +158,22 @@ def test_local_pictures_are_embedded_and_private_files_are_not(tmp_path):
         folder.mkdir()
         (folder / "a.png").write_bytes(base64.b64decode(PIXEL))
     source = "![here](a.png)\n\n![shared](../figures/a.png)\n\n![other](../private/a.png)"
-    html = page_of(text(source), folder=notebooks).html
-    assert html.count("data:image/png;base64,") == 2
-    assert '<img alt="other" src="../private/a.png"' in html
+    page = page_of(text(source), folder=notebooks)
+    assert page.html.count("data:image/png;base64,") == 2
+    assert '<img alt="other" src="../private/a.png"' in page.html
+    (note,) = page.notes
+    assert "../private/a.png" in note and "a picture is missing" in note
+
+
+def test_a_missing_picture_is_told_wherever_it_was_wanted(tmp_path):
+    page = page_of(
+        text("![x](none.png) ![x](none.png) <img alt='y' src='gone.jpg'>"),
+        shown(html="<img alt='z' src='out.png'><img alt='d' src='data:,'>"),
+        folder=tmp_path,
+    )
+    assert [re.search(r"[a-z]+\.\w+", note)[0] for note in page.notes] == [
+        *("none.png", "gone.jpg", "out.png")
+    ]
 
 
 def test_every_picture_has_an_alternative_text():

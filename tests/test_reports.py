@@ -8,10 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from attnlab_helpers import reports
+from attnlab_helpers.plots.table import table_html
 from attnlab_helpers.report_template.network import external_resources
 from attnlab_helpers.report_template.page import make_page
 
@@ -80,8 +82,22 @@ def test_a_notebook_of_ones_own_keeps_its_outputs_when_asked(series, capsys):
     assert reports.main([str(own), "--no-execute"]) == 0
     assert "kept" in (series / "reports" / "own.html").read_text()
     assert not (series / "reports" / "index.html").exists()
+    assert 'href="index.html"' not in (series / "reports" / "own.html").read_text()
     assert reports.main(["nowhere.ipynb"]) == 1
     assert "no notebook nowhere.ipynb" in capsys.readouterr().err
+
+
+def test_one_page_links_only_to_what_stands_beside_it(series):
+    folder = series / "reports"
+    alone = ["notebooks/02_after.ipynb", "--no-execute"]
+    assert reports.main(alone) == 0
+    page = (folder / "02_after.html").read_text()
+    assert "00_good" not in re.sub(r'title="[^"]*"', "", page) and "index.html" not in page
+    for name in ("index", "00_good"):
+        (folder / f"{name}.html").write_text("of an earlier export")
+    assert reports.main(alone) == 0
+    page = (folder / "02_after.html").read_text()
+    assert 'href="00_good.html"' in page and 'href="index.html"' in page
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -154,6 +170,21 @@ def test_a_page_is_complete_without_a_network(tmp_path):
     target.write_text(policy.sub("", page.html), encoding="utf-8")
     _, asked = open_in_browser(target, tmp_path / "profile")
     assert sorted(asked) == ["http://planted.example/a.js", "http://planted.example/a.png"]
+
+
+@needs_browser
+def test_numbers_in_tables_stand_at_the_right(tmp_path):
+    table = table_html(pd.DataFrame({"name": ["a"], "time_ns": [1_200]}))
+    told = (
+        "<p id='told'></p><script>document.getElementById('told').textContent = 'aligned ' +"
+        "[...document.querySelectorAll('th,td')].map(c => getComputedStyle(c).textAlign).join();"
+        "</script>"
+    )
+    page = make_page(new_notebook(cells=[shown(table + told)]), name="demo", folder=tmp_path)
+    target = tmp_path / "page.html"
+    target.write_text(page.html, encoding="utf-8")
+    document, _ = open_in_browser(target, tmp_path / "profile")
+    assert "aligned left,right,left,right" in document
 
 
 @needs_browser

@@ -15,7 +15,7 @@ import trace_factory as factory
 from PIL import Image
 
 from attnlab_helpers.plots import style, timeline
-from attnlab_helpers.plots.timeline.labels import printable, ruler, wrap
+from attnlab_helpers.plots.timeline.labels import printable, ruler, shorten_middle, wrap
 from attnlab_helpers.plots.timeline.leaders import Wish, place_leaders
 from attnlab_helpers.plots.timeline.plan import EDGE, LEFT, PLOT, plan_picture
 from attnlab_helpers.plots.timeline.spans import COLUMNS, idle_gaps, merge_narrow, stack_rows
@@ -319,6 +319,10 @@ def test_texts_are_made_drawable():
     assert printable("a\nb\tc  d") == "a b c d"
     assert "\u202e" not in printable("abc\u202edef")
     assert printable("\u4e2d") == "\u25a1"
+    measure = ruler(7)
+    cut = shorten_middle("one_long_name_forward", 0.8, measure)
+    assert measure(cut) <= 0.8 and cut.startswith("one") and cut.endswith("ward")
+    assert shorten_middle("short", 10, measure) == "short"
     assert wrap("softmax of rows", 10, ruler(7), 2) == ["softmax of rows"]
     assert wrap("unbreakable", 0.1, ruler(7), 3) is None
 
@@ -442,9 +446,36 @@ def test_guess_hides_names_until_asked(naive):
     for label in shown.picture.labels.values():
         assert label not in first_alt and label not in before and label not in str(shown)
     assert "masked fill" in after and "<details open" not in bundle["text/html"]
-    assert live(shown)["guess"] is True
+    assert live(shown)["guess"] and live(timeline(naive))["guess"] is False
     assert not shown.picture.panels[0].activities.empty
     assert timeline(naive)._repr_mimebundle_()["image/png"] != bundle["image/png"]
+
+
+def drawn_texts(shown):
+    return [text.get_text() for text in shown.figure().axes[0].texts]
+
+
+def test_guess_hides_totals_and_times_too(naive, in_place):
+    shown = timeline(naive, in_place, guess=True)
+    html = shown._repr_mimebundle_()["text/html"]
+    before, after = html.split("<details>", 1)
+    read = " ".join(drawn_texts(shown))
+    said = re.sub('src="[^"]*"', "", before)
+    for answer in ("7 GPU activities", "6 GPU activities", "median", " us ", "899 us", "launches,"):
+        assert answer not in f"{read} " and answer not in f"{said} " and answer not in str(shown)
+    assert not re.search(r"\d (us|ms)\b", read + said + str(shown))
+    assert "names, totals and times" in read and "hidden" in said and "hidden" in str(shown)
+    assert "7 GPU activities" in after
+    assert "7 GPU activities" in drawn_texts(timeline(naive))
+
+
+def test_a_guess_about_the_cpu_alone_says_what_is_hidden():
+    builder = factory.TraceBuilder()
+    builder.operator("aten::add", 0, 10).operator("aten::empty", 2, 3)
+    shown = timeline(builder.trace(), guess=True)
+    assert "hidden" in str(shown) and "hidden" in shown.alt
+    assert "names, totals and times" in drawn_texts(shown)
+    assert not any("aten" in text for text in drawn_texts(shown))
 
 
 # Other people's input
@@ -504,8 +535,73 @@ def test_a_trace_of_the_cpu_alone_is_drawn_and_says_so():
     shown = timeline(builder.trace())
     assert "No GPU activity" in shown.alt and "no GPU activity" in shown.alt
     assert "aten::add" in live(shown)["names"]
+    assert "everything on record ran on the CPU" in str(shown)
     mixed = timeline(builder.trace(), factory.naive_attention().trace())
     assert len(mixed.table) == 7
+
+
+def test_a_cut_gpu_trace_does_not_pass_for_one_of_the_cpu():
+    builder = factory.TraceBuilder("cut.json")
+    for index, call in enumerate(("cudaLaunchKernel", "cuLaunchKernelEx", "cudaMemcpyAsync")):
+        builder.operator("aten::mm", 20 * index, 15)
+        builder.launch(20 * index + 4, 4, call)
+    builder.launch(80, 5, "cudaDeviceSynchronize")
+    builder.launch(90, 5, "cudaGetDevice")
+    shown = timeline(builder.trace())
+    sentence = "3 launches, but no GPU activity on record: the file was cut, or the profiler did"
+    assert sentence in str(shown) and sentence in shown.alt
+    assert "ran on the CPU" not in shown.alt + str(shown) + " ".join(shown.notes)
+    assert sum(text.startswith(sentence) for text in drawn_texts(shown)) == 1
+    launches = next(lane for lane in shown.picture.panels[0].lanes if lane.role == "launches")
+    assert sorted(launches.spans["number"]) == [-1, 0, 0, 0]
+
+
+def annotated():
+    builder = factory.naive_attention()
+    builder.event("user_annotation", "attnlab call", -5, 100)
+    builder.event("user_annotation", "ProfilerStep#3", -4, 90)
+    builder.event("user_annotation", "my scores", 0, 75)
+    builder.event("user_annotation", "my softmax", 76, 10)
+    return builder.trace()
+
+
+def test_annotations_of_the_user_get_a_lane_above_the_operators():
+    shown = timeline(annotated())
+    lane = shown.picture.panels[0].lanes[0]
+    assert (lane.role, lane.rows) == ("annotations", 2)
+    assert dict(zip(lane.spans["name"], lane.spans["row"], strict=True)) == {
+        "ProfilerStep#3": 0,
+        "my scores": 1,
+        "my softmax": 1,
+    }
+    assert {"annotations", "ProfilerStep#3", "my scores"} <= set(drawn_texts(shown))
+    assert live(shown)["panels"][0]["lanes"][0]["role"] == "annotations"
+    assert lane.spans["start_ns"].min() == 0, "the scale starts with the first event drawn"
+    hidden = timeline(annotated(), guess=True)
+    assert not any("my s" in text for text in drawn_texts(hidden))
+    assert "annotations" not in drawn_texts(timeline(annotated(), lanes=("operators", "gpu")))
+
+
+def test_without_annotations_there_is_no_such_lane(naive):
+    only_ours = factory.naive_attention().event("user_annotation", "attnlab call", -5, 100)
+    for item in (naive, only_ours.trace()):
+        roles = [lane.role for lane in timeline(item).picture.panels[0].lanes]
+        assert roles[0] == "operators"
+
+
+def test_long_labels_lose_their_middle_and_stay_on_the_picture(naive):
+    long = "a" * 150 + " against " + "b" * 150
+    run = StandInRun(long, naive.call_trace)
+    run.provenance = "recorded on " + "W" * 300 + " at the end"
+    shown = timeline(run, title=long)
+    figure = shown.figure()
+    renderer = figure.canvas.get_renderer()
+    for text in figure.axes[0].texts:
+        assert text.get_window_extent(renderer).x1 <= figure.bbox.width, text.get_text()[:40]
+    cut = [text for text in drawn_texts(shown) if "\N{HORIZONTAL ELLIPSIS}" in text]
+    assert sum(text.startswith("aaa") and text.endswith("bbb") for text in cut) == 2
+    assert any(text.endswith("at the end") for text in cut)
+    assert live(shown)["panels"][0]["label"] == long
 
 
 def test_events_without_length_are_drawn():

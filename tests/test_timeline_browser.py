@@ -204,12 +204,31 @@ def test_hovering_shows_the_full_name(page):
     assert factory.MASK in found and factory.SOFTMAX in found
 
 
+def texts_painted(page):
+    """The texts that the next drawing writes on the canvas, each within its width."""
+    page.browser.execute_script(
+        "window.painted = []; const proto = CanvasRenderingContext2D.prototype;"
+        "const paint = proto.fillText; proto.fillText = function (text, x, y) {"
+        " painted.push([text, this.textAlign === 'left' ? x + this.measureText(text).width : x,"
+        " this.canvas.clientWidth]); return paint.call(this, text, x, y); };"
+    )
+    page.press("0")
+    painted = page.browser.execute_script("return window.painted")
+    assert all(end <= width + 1 for _, end, width in painted)
+    return [text for text, _, _ in painted]
+
+
 def test_guess_hides_names_until_the_button(browser, tmp_path):
     shown = timeline(factory.naive_attention().trace(), guess=True)
     page = Opened(browser, shown.save(tmp_path / "guess.html"))
     page.press(Keys.TAB)
-    assert page.text(".attnlab-tip").startswith("?1")
+    assert page.text(".attnlab-tip") == "?1"
     assert "Memset" not in page.text(".attnlab-live")
+    told = page.canvases[0].get_attribute("aria-label")
+    assert "hidden" in told and " us" not in told
+    painted = texts_painted(page)
+    assert "are hidden" in painted and "?7" in painted
+    assert not any(text.endswith((" us", "activities")) for text in painted)
     browser.find_element(By.XPATH, "//button[text()='Show the names']").click()
     page.settle()
     page.press(Keys.TAB)
@@ -217,6 +236,22 @@ def test_guess_hides_names_until_the_button(browser, tmp_path):
         ".attnlab-tip"
     )
     assert "softmax" in page.text(".attnlab-bar")
+    assert "7 GPU activities" in page.canvases[0].get_attribute("aria-label")
+    painted = texts_painted(page)
+    assert "7 GPU activities" in painted and "are hidden" not in painted
+
+
+def test_annotations_and_long_labels_are_painted(browser, tmp_path):
+    builder = factory.naive_attention()
+    builder.source = "a" * 150 + "b" * 150 + ".json"
+    builder.event("user_annotation", "my scores", 0, 400)
+    path = timeline(builder.trace()).save(tmp_path / "annotated.html")
+    page = Opened(browser, path)
+    painted = texts_painted(page)
+    assert "my scores" in painted and "annotations" in painted
+    (label,) = [text for text in painted if text.startswith("aaa")]
+    assert label.endswith("b.json") and "\N{HORIZONTAL ELLIPSIS}" in label
+    assert browser.get_log("browser") == []
 
 
 def test_several_pictures_share_a_page_and_a_cell_can_run_again(browser, tmp_path):

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from attnlab_helpers.profiling.traces.category import starts_gpu_work
 from attnlab_helpers.profiling.traces.links import nest
 from attnlab_helpers.profiling.traces.reader import parse_trace, read_trace
 from attnlab_helpers.profiling.traces.times import nanoseconds
@@ -228,6 +229,39 @@ def test_within_counts_what_no_call_can_claim() -> None:
     for part in (first, second):
         assert kinds(part) == [("unlinked", 1)]
         assert "'attnlab call'" in part.notes[0].text
+
+
+def test_launches_without_a_gpu_side_are_told_and_not_called_cpu_only() -> None:
+    events = json.loads((TRACES / "kineto_cuda.json").read_text())["traceEvents"]
+    gpu = ("kernel", "gpu_memcpy", "gpu_memset")
+    cut = [event for event in events if event.get("cat") not in gpu]
+    trace = parse_trace(json.dumps(cut).encode(), "cut.json")
+    calls = trace.unanswered_launches
+    assert len(calls) == 6 and trace.launches.empty
+    assert kinds(trace) == [("unlinked", 6)]
+    assert trace.notes[0].text.startswith("6 launches, but no GPU activity on record: the file")
+    assert load("kineto_cuda.json").unanswered_launches.empty
+    part = trace.within("attnlab call")[0]
+    assert kinds(part) == [("unlinked", 3)]
+
+
+@pytest.mark.parametrize(
+    ("call", "launches"),
+    [
+        *(("cudaLaunchKernel", True), ("cuLaunchKernelEx", True), ("cudaGraphLaunch", True)),
+        *(("cudaMemcpyAsync", True), ("cuMemsetD8Async", True), ("hipModuleLaunchKernel", True)),
+        *(("cudaDeviceSynchronize", False), ("cudaLaunchHostFunc", False), ("cudaMalloc", False)),
+        *(("cudaGetDeviceCount", False), ("myLaunch", False)),
+    ],
+)
+def test_which_calls_start_gpu_work(call: str, launches: bool) -> None:
+    assert starts_gpu_work(call) is launches
+
+
+@pytest.mark.parametrize("text", [b"[1,2,3]", b' [ "a", null] ', b'{"traceEvents": [[1], 2, 3.5]}'])
+def test_a_list_of_something_else_is_not_called_cut_off(text: bytes) -> None:
+    with pytest.raises(TraceError, match=r"'x.json' is JSON but no trace.*entries and no event"):
+        parse_trace(text, "x.json")
 
 
 def test_overlap_is_shown_not_dropped() -> None:

@@ -5,22 +5,16 @@ from __future__ import annotations
 import base64
 import copy
 import json
-import re
 import struct
 
 import nbformat
 from nbformat import NotebookNode
 
+from attnlab_helpers.building.tracebacks import without_machine_paths
+
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 # Text, time and Exif chunks say which program drew a picture and when, not what it shows.
 PNG_NOTES = {b"tEXt", b"zTXt", b"iTXt", b"tIME", b"eXIf"}
-# A traceback names files by their place on this machine; the reader needs the end of it.
-TO_FOLDER = r"(?:[A-Za-z]:)?[/\\~][^\s\x1b\"'()<>]*[/\\]"
-MACHINE_PATHS = (
-    (re.compile(rf"{TO_FOLDER}(?:site|dist)-packages[/\\]"), "site-packages/"),
-    (re.compile(rf"{TO_FOLDER}(attnlab_helpers[/\\])"), r"\1"),
-    (re.compile(rf"{TO_FOLDER}lib[/\\](python3\.\d+[/\\])"), r"\1"),
-)
 
 
 def png_without_notes(png: bytes) -> bytes:
@@ -80,8 +74,7 @@ def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 def _canonical_output(output: NotebookNode) -> NotebookNode:
     if output.output_type == "error":
-        for pattern, shown in MACHINE_PATHS:
-            output.traceback = [pattern.sub(shown, line) for line in output.traceback]
+        output.traceback = [without_machine_paths(line) for line in output.traceback]
     png = output.get("data", {}).get("image/png")
     if png is not None:
         stripped = png_without_notes(base64.b64decode(png))

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import nbformat
 from nbformat import NotebookNode
 
+from attnlab_helpers.building.tracebacks import ANSI
+
 MAX_BYTES = 1_500_000
 MAX_CODE_LINES = 30
 MAX_KERNEL_LINES = 60
@@ -16,10 +18,15 @@ PICTURE_WITHIN = 3
 
 ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{4,}")
 # Folders at the root of a disk that hold what belongs to one machine or one person.
-PERSONAL_FOLDERS = ("home", "root", "tmp", "Users", "private", "work", "opt", "mnt", "data")
+PERSONAL_FOLDERS = (
+    *("home", "root", "tmp", "Users", "private", "work", "opt", "mnt", "media", "data"),
+    *("usr", "var", "srv", "scratch", "Volumes", "nix"),
+)
 MACHINE_PATH = re.compile(
     rf"(?<![\w.:/])/(?:{'|'.join(PERSONAL_FOLDERS)})/[\w.~-]+"
     r"|\b[A-Za-z]:\\+(?:Users|Windows|Temp)\\+[\w.~-]+"
+    # A traceback names our files from their package on, and no other in full, wherever it lies.
+    r"|\bFile \"?(?:~?/|[A-Za-z]:\\)[^\s\"][^\n\"]*"
 )
 IMAGE_TAG = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
 ALT = re.compile(r"\balt\s*=\s*(?:\"[^\"]+\"|'[^']+')", re.IGNORECASE)
@@ -38,12 +45,12 @@ def code_cells(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
 
 
 def output_texts(cell: NotebookNode) -> Iterator[str]:
-    """Every text a reader sees in the cell's outputs, pictures' bytes left out."""
+    """Every text a reader sees in the cell's outputs, without colours and pictures' bytes."""
     for output in cell.get("outputs", []):
         if output.output_type == "stream":
-            yield output.text
+            yield ANSI.sub("", output.text)
         elif output.output_type == "error":
-            yield "\n".join([output.evalue, *output.traceback])
+            yield ANSI.sub("", "\n".join([output.evalue, *output.traceback]))
         for kind, value in output.get("data", {}).items():
             if not kind.startswith("image/") or kind == "image/svg+xml":
                 yield DATA_URL.sub("", value if isinstance(value, str) else str(value))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-ANSI = re.compile(r"\x1b\[[0-9;]*m")
+from attnlab_helpers.building.tracebacks import ANSI
+
 CELL_TIMEOUT_S = 900
 
 

@@ -12,6 +12,7 @@ from ..units import format_bytes, format_ns
 from . import style
 from .axes import dress, new_figure
 from .picture import Picture
+from .timeline.labels import ruler, shorten_middle
 
 # Colour, marker and dash together, so that a curve is known without its colour.
 LOOKS = (
@@ -20,6 +21,10 @@ LOOKS = (
     ("#007a58", "^", "-."),
     ("#6a4fa3", "D", ":"),
 )
+
+
+NAME_PT = 9
+NAME_ROOM = 1.35  # inches for a curve's name, behind its end; bold letters are wider than the ruler
 
 
 def plain_number(value: float) -> str:
@@ -33,6 +38,25 @@ UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
     "bytes": ("_bytes", format_bytes),
     "": ("", plain_number),
 }
+
+
+def _need_logarithm(x: Sequence[float], series: Mapping[str, Sequence[float]], log_y: bool) -> None:
+    """Raise ValueError where a logarithmic axis would drop a point and say nothing."""
+    if not len(x):
+        raise ValueError("curves needs at least one size in x.")
+    low = next((size for size in x if size <= 0), None)
+    if low is not None:
+        raise ValueError(
+            f"x holds {low:g}, and the axis of sizes is logarithmic: every size must be above 0. "
+            "Leave that point out, or shift all sizes (x + 1) and say so in x_label."
+        )
+    for name, values in series.items() if log_y else ():
+        low = next((value for value in values if value <= 0), None)
+        if low is not None:
+            raise ValueError(
+                f"curve {name!r} holds {low:g}, which a logarithmic axis cannot show: "
+                "draw it with log_y=False, or leave that point out."
+            )
 
 
 def curves(
@@ -50,7 +74,8 @@ def curves(
 
     x: sizes, above 0. series: name of a curve -> one value a size, in `unit`: "ns" (times),
     "bytes" or "" (plain numbers). log_y: a logarithmic axis for the values, which must then be
-    above 0. ValueError for series that do not fit x, more than four, or an unknown unit.
+    above 0. ValueError for no x, one that is not above 0, series that do not fit x, more than
+    four, or an unknown unit.
     """
     if not series or len(series) > len(LOOKS):
         raise ValueError(f"curves draws one to {len(LOOKS)} curves, not {len(series)}.")
@@ -59,15 +84,18 @@ def curves(
     for name, values in series.items():
         if len(values) != len(x):
             raise ValueError(f"curve {name!r} has {len(values)} values for {len(x)} sizes.")
+    _need_logarithm(x, series, log_y)
     ending, text = UNITS[unit]
 
     def draw() -> Figure:
         figure, axes = new_figure(7.6, 3.9)
         for (name, values), (color, marker, dash) in zip(series.items(), LOOKS, strict=False):
             axes.plot(x, values, color=color, marker=marker, linestyle=dash, linewidth=2)
+            shown = shorten_middle(str(name), NAME_ROOM, ruler(NAME_PT))
             axes.annotate(
-                f" {name}", (x[-1], values[-1]), xytext=(6, 0), textcoords="offset points",
-                color=color, va="center", fontweight="bold", fontsize=9, fontfamily=style.FONT,
+                f" {shown}", (x[-1], values[-1]), xytext=(6, 0), textcoords="offset points",
+                color=color, va="center", fontweight="bold", fontsize=NAME_PT,
+                fontfamily=style.FONT,
             )  # fmt: skip
         axes.set_xscale("log", base=2)
         axes.set_xticks(list(x), [f"{size:,.0f}" for size in x])

@@ -11,6 +11,10 @@ from ..units import format_bytes
 from . import style
 from .axes import new_figure
 from .picture import Picture
+from .timeline.labels import ruler, shorten_middle
+
+NAME_PT = 9
+NAME_ROOM = 0.68  # inches for a ledger's name; its bold letters are wider than the ruler's
 
 
 def memory_stairs(ledgers: Mapping[str, pd.DataFrame], title: str, provenance: object) -> Picture:
@@ -77,8 +81,8 @@ def _stairs(axes, name: str, frame: pd.DataFrame, top: float, longest: int) -> N
     axes.set_yticks([])
     axes.set_xticks([])
     axes.set_ylabel(
-        name, rotation=0, ha="right", va="center", fontsize=9, fontweight="bold",
-        color=style.INK, fontfamily=style.FONT, labelpad=8,
+        shorten_middle(name, NAME_ROOM, ruler(NAME_PT)), rotation=0, ha="right", va="center",
+        fontsize=NAME_PT, fontweight="bold", color=style.INK, fontfamily=style.FONT, labelpad=8,
     )  # fmt: skip
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)

@@ -1,4 +1,4 @@
-"""Finds what an HTML page would load from elsewhere while it opens."""
+"""Finds what an HTML page does not bring along: what it would load from elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 LOADING_ATTRIBUTES = {"src", "srcset", "poster", "data", "xlink:href"}
 REMOTE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
+WITHIN_PAGE = re.compile(r"^\s*(?:data|blob):", re.IGNORECASE)
 REMOTE_IN_STYLE = re.compile(r"(?:url\(\s*|@import\s+)[\"']?\s*((?:https?:)?//[^\"')\s;]+)", re.I)
 
 
@@ -14,6 +15,7 @@ class _ResourceFinder(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self.local: list[str] = []
         self._in_style = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -25,6 +27,8 @@ class _ResourceFinder(HTMLParser):
             )
             if loads and value and REMOTE.match(value):
                 self.found.append(value.strip())
+            elif tag == "img" and name == "src" and value and not WITHIN_PAGE.match(value):
+                self.local.append(value.strip())
             if name == "style" and value:
                 self.found += REMOTE_IN_STYLE.findall(value)
 
@@ -42,3 +46,11 @@ def external_resources(html: str) -> list[str]:
     finder.feed(html)
     finder.close()
     return finder.found
+
+
+def missing_pictures(html: str) -> list[str]:
+    """Pictures that a page names as files beside it, which it does not bring along."""
+    finder = _ResourceFinder()
+    finder.feed(html)
+    finder.close()
+    return finder.local

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from bs4 import BeautifulSoup
 from jinja2 import pass_context
@@ -18,7 +19,7 @@ from pygments.formatters import HtmlFormatter
 from traitlets.config import Config
 
 from attnlab_helpers.report_template.formulas import FormulaError, tex_to_mathml
-from attnlab_helpers.report_template.network import REMOTE, external_resources
+from attnlab_helpers.report_template.network import REMOTE, external_resources, missing_pictures
 
 TEMPLATES = Path(__file__).parent
 NAV = '<nav aria-label="Contents" class="contents">'
@@ -96,9 +97,12 @@ class _Renderer(IPythonRenderer):
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         target, hash_sign, anchor = url.partition("#")
-        notebook = Path(target)
-        if notebook.suffix == ".ipynb" and notebook.stem in self._pages:
-            url = f"{notebook.stem}.html{hash_sign}{anchor}"
+        notebook = Path(unquote(target))
+        if notebook.suffix == ".ipynb" and not REMOTE.match(url):
+            if notebook.stem not in self._pages:
+                # A page travels without the notebooks, so a link to one would lead nowhere.
+                return f'<span title="{escape(notebook.name)}: not among these pages">{text}</span>'
+            url = f"{quote(notebook.stem)}.html{hash_sign}{anchor}"
         return super().link(text, url, title)
 
     def _src_to_base64(self, src: str) -> str | None:
@@ -202,12 +206,14 @@ def make_page(
     name: str,
     folder: Path,
     pages: frozenset[str] = frozenset(),
+    index: bool = False,
     foot: str = "",
 ) -> Page:
     """The page of a notebook as it is: its outputs are shown, nothing is executed.
 
-    folder: where its pictures lie. pages: names of notebooks that are exported too; links to
-    them lead to their pages. foot: one line at the end of the page.
+    folder: where its pictures lie. pages: names of the notebooks whose pages stand beside this
+    one; links to them lead there, links to others become plain text. index: whether index.html
+    stands there too, to be linked. foot: one line at the end of the page.
     """
     gathered = _Gathered()
     title = title_of(notebook, name)
@@ -216,10 +222,16 @@ def make_page(
         "highlight_css": _highlight_css(),
         "page_title": title,
         "page_foot": foot,
+        "page_index": index,
     }
     html, _ = _Exporter(gathered, pages).from_notebook_node(notebook, resources)
     # The headings are known only now that the text has been rendered.
     html = html.replace(NAV, NAV + _contents(gathered.headings), 1)
     for address in external_resources(html):
         gathered.notes.append(f"not loaded, because the page must work offline: {address[:200]}")
+    for source in dict.fromkeys(missing_pictures(html)):
+        gathered.notes.append(
+            f"a picture is missing on the page: {source[:200]} is not beside the notebook (nor in "
+            "figures/); files from elsewhere are not taken"
+        )
     return Page(html.lstrip(), title, gathered.summary, gathered.notes)

@@ -29,8 +29,9 @@ def timeline(
 ) -> "Timeline":
     """Draws Runs and Traces under one another on one time scale that starts at each first event.
 
-    ``items``: Runs (their last call is drawn) or Traces. ``guess=True`` hides what the GPU
-    activities are until the reader asks. ``lanes`` chooses among "operators", "launches", "gpu".
+    ``items``: Runs (their call of median CPU time is drawn) or Traces. ``guess=True`` hides names,
+    totals and times until the reader asks. ``lanes`` chooses among "annotations" (spans that the
+    user named; no lane without any), "operators", "launches", "gpu".
 
     Raises ``TypeError`` for other things, ``ValueError`` for no item or an unknown lane.
     """

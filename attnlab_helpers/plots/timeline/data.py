@@ -9,7 +9,7 @@ import pandas as pd
 from attnlab_helpers.plots import style
 from attnlab_helpers.plots.timeline.layout import Lane, Panel, Picture
 from attnlab_helpers.plots.timeline.spans import busy_shares, merge_narrow
-from attnlab_helpers.plots.timeline.words import activity_detail
+from attnlab_helpers.plots.timeline.words import GUESS_LINES, activity_detail
 
 MOST_SPANS = 4_000  # about 100 kB of page; beyond it the narrowest are merged,
 SCREEN_PIXELS = 1_500  # but nothing wider than a pixel of a wide screen
@@ -46,13 +46,14 @@ def live_data(picture: Picture, resolution_ns: float) -> dict[str, Any]:
     A lane's columns: s start, d duration, r row, n name, k kind, i number, c count of merged
     events, b busy percent, t detail, o launching operator, u inner operators that launch. n, k, t,
     o and u are indices into names, kinds and details; in a launch lane k is 1 for a wait.
+    guess: False, or the lines to show in the place of the totals until the reader asks.
     """
     names, details = _Index(), _Index()
     panels = [_panel(panel, picture, resolution_ns, names, details) for panel in picture.panels]
     looks = [(kind, style.work_style(kind)) for kind in picture.kinds]
     return {
         "title": picture.title,
-        "guess": picture.guess,
+        "guess": list(GUESS_LINES) if picture.guess else False,
         "signs": _signs(picture),
         "span": picture.span_ns,
         "names": names.values(),
@@ -115,7 +116,7 @@ def _lane(
     if merged:
         data["c"] = spans["count"].tolist()
         data["b"] = np.ceil(100 * busy_shares(spans, resolution_ns)).astype(int).tolist()
-    data["leaders"] = lane.role != "launches"
+    data["leaders"] = lane.role in ("operators", "gpu")
     if lane.role == "launches":
         data["k"] = [int(work == "wait") for work in spans["work"]]
     if lane.role == "operators" and panel.launching:

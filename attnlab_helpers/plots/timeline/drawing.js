@@ -41,8 +41,14 @@ class Drawing {
     data.panels.forEach((panel, index) => this.drawPanel(panel, layout.panels[index], index));
   }
 
-  text(text, x, y, { size = 11, color = this.data.colors.ink, align = "left", weight = "" } = {}) {
+  // A text longer than its room loses its middle.
+  text(text, x, y, { size = 11, color = this.data.colors.ink, align = "left", weight = "", room } = {}) {
     this.ctx.font = `${weight} ${size}px ${FONT}`;
+    const whole = text;
+    for (let n = whole.length; n > 6 && this.ctx.measureText(text).width > room; ) {
+      n = Math.floor(n * 0.95);
+      text = whole.slice(0, n / 2) + "\u2026" + whole.slice(-n / 2);
+    }
     this.ctx.fillStyle = color;
     this.ctx.textAlign = align;
     this.ctx.fillText(text, x, y);
@@ -74,14 +80,16 @@ class Drawing {
     const { layout, data, ctx } = this;
     const muted = { color: data.colors.muted };
     if (index) this.line(4, place.y, layout.width - 4, place.y, data.colors.grid);
-    this.text(panel.label, 6, place.y + 15, { size: 14, weight: "bold" });
+    const room = layout.width - 12;
+    const totals = this.hidden || panel.totals;
+    this.text(panel.label, 6, place.y + 15, { size: 14, weight: "bold", room });
     if (layout.wide) {
-      panel.totals.forEach((line, row) => {
+      totals.forEach((line, row) => {
         const look = row ? { ...muted } : { size: 12.5, weight: "bold" };
         this.text(line, layout.left + layout.plot + 14, place.y + 36 + row * 17, look);
       });
     } else {
-      this.text(panel.totals.slice(0, 2).join(", "), 6, place.y + 34, muted);
+      this.text(totals.slice(0, 2).join(", "), 6, place.y + 34, muted);
     }
     panel.lanes.forEach((lane, row) => {
       const spot = place.lanes[row];
@@ -105,7 +113,7 @@ class Drawing {
       if (lane.leaders) this.drawLeaders(wishes[row], lane.role, place.lanes[row]);
     });
     if (panel.message) this.text(panel.message, layout.left + 6, place.messageY, muted);
-    this.text(panel.provenance, 6, place.bottom - 12, { ...muted, weight: "italic" });
+    this.text(panel.provenance, 6, place.bottom - 12, { ...muted, weight: "italic", room });
   }
 
   drawLinks(panel, place) {
@@ -132,7 +140,8 @@ class Drawing {
       this.line(x0, y, x1, y, data.colors.idle);
       for (const x of [x0, x1]) this.line(x, y - 5, x, y + 5, data.colors.idle);
       this.ctx.font = `11px ${FONT}`;
-      const text = ["idle " + formatNs(length), formatNs(length)].find((t) => this.textWidth(t) < x1 - x0 - 8);
+      const time = formatNs(length);
+      const text = (this.hidden ? ["idle"] : ["idle " + time, time]).find((t) => this.textWidth(t) < x1 - x0 - 8);
       if (!text) continue;
       // The text stays in sight while its gap is: in the middle of the part that shows.
       const low = Math.max(x0, this.layout.left);
@@ -178,6 +187,7 @@ class Drawing {
       const fills = data.colors.operators;
       return [fills[Math.min(lane.r[i], fills.length - 1)], data.colors.operatorEdge];
     }
+    if (lane.role === "annotations") return [data.colors.card, data.colors.faint];
     if (lane.role === "launches") {
       return lane.k[i] ? [data.colors.wait, data.colors.faint] : [data.colors.launch, data.colors.launch];
     }
@@ -237,8 +247,8 @@ class Drawing {
   linesFor(lane, i) {
     if (lane.role === "launches") return lane.k[i] ? ["waits"] : [""];
     if (lane.role !== "gpu") return [this.hidden ? "" : this.label(lane.n[i])];
-    const name = this.hidden ? "?" + lane.i[i] : lane.i[i] + " " + this.label(lane.n[i]);
-    return [name, formatNs(lane.d[i])];
+    if (this.hidden) return ["?" + lane.i[i]];
+    return [lane.i[i] + " " + this.label(lane.n[i]), formatNs(lane.d[i])];
   }
 
   wrap(parts, room, most) {

@@ -15,7 +15,7 @@ class Item:
 
 
 def as_item(thing: Any) -> Item:
-    """A Run (its last call) or a Trace as an ``Item``.
+    """A Run (its call of median CPU time) or a Trace as an ``Item``.
 
     Raises ``TypeError`` for anything else.
     """

@@ -59,6 +59,28 @@ def shorten(text: str, width: float, measure: Measure) -> str:
     return text[:low] + "\N{HORIZONTAL ELLIPSIS}" if low >= 4 else ""
 
 
+def shorten_middle(text: str, width: float, measure: Measure) -> str:
+    """``text``, cut in its middle to fit ``width``: what tells two long names apart is often last.
+
+    Six signs at the least stay, whatever the width.
+    """
+    if measure(text) <= width:
+        return text
+    low, high = 6, len(text)
+    while low < high:
+        kept = (low + high + 1) // 2
+        if measure(_without_middle(text, kept)) <= width:
+            low = kept
+        else:
+            high = kept - 1
+    return _without_middle(text, low)
+
+
+def _without_middle(text: str, kept: int) -> str:
+    head = (kept + 1) // 2
+    return text[:head] + "\N{HORIZONTAL ELLIPSIS}" + text[len(text) - (kept - head) :]
+
+
 def wrap(text: str, width: float, measure: Measure, most_lines: int) -> list[str] | None:
     """``text`` broken at spaces into ``most_lines`` lines of ``width``; None if too long."""
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Lanes: a trace's CPU operators by thread, its launches, and its GPU activities by stream."""
+"""Lanes: a trace's annotations, its operators by thread, its launches, its GPU work by stream."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from attnlab_helpers.plots.timeline.spans import make_spans, overlapping, stack_rows
+from attnlab_helpers.profiling import CALL
 from attnlab_helpers.units import format_count
 
 MAX_DEPTH = 8
@@ -15,12 +16,30 @@ MAX_STREAMS = 16
 
 @dataclass(frozen=True)
 class Lane:
-    """A strip of the picture. ``role`` is operators, launches or gpu; ``rows`` its rows of bars."""
+    """A strip of the picture. ``role`` is one of layout's LANES; ``rows`` its rows of bars."""
 
     role: str
     title: str
     rows: int
     spans: pd.DataFrame
+
+
+def own_annotations(trace) -> pd.DataFrame:
+    """The spans that the user named; our own around each call stays out, it frames everything."""
+    annotations = trace.annotations
+    return annotations[(annotations["name"] != CALL).to_numpy()]
+
+
+def annotation_lane(trace, origin: int) -> list[Lane]:
+    """The spans that the user named, those within others on rows below them."""
+    spans = make_spans(own_annotations(trace), origin)
+    if spans.empty:
+        return []
+    # Of two that begin together the longer is the outer one.
+    spans = spans.sort_values(["start_ns", "duration_ns"], ascending=[True, False], kind="stable")
+    rows = stack_rows(spans["start_ns"].to_numpy(), spans["duration_ns"].to_numpy())
+    spans = spans.assign(row=rows).reset_index(drop=True)
+    return [Lane("annotations", "annotations", int(rows.max()) + 1, spans)]
 
 
 def operator_lanes(operators: pd.DataFrame, origin: int, notes: list[str]) -> list[Lane]:
@@ -57,12 +76,17 @@ def operator_lanes(operators: pd.DataFrame, origin: int, notes: list[str]) -> li
     return lanes
 
 
+def drawn_launches(trace) -> pd.DataFrame:
+    """The launches; in a trace that lost its GPU side the calls that would have been launches."""
+    return trace.launches if len(trace.kernels) else trace.unanswered_launches
+
+
 def launch_lane(trace, origin: int) -> list[Lane]:
     """The runtime and driver calls that started GPU work, and those that waited for it.
 
     Launches carry number 0, waits (``...Synchronize``) number -1.
     """
-    launches = make_spans(trace.launches, origin, number=0)
+    launches = make_spans(drawn_launches(trace), origin, number=0)
     waits = make_spans(_waits(trace, origin), origin, work="wait")
     spans = pd.concat([frame for frame in (launches, waits) if len(frame)] or [launches])
     if spans.empty:

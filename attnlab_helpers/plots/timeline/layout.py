@@ -7,13 +7,22 @@ import numpy as np
 import pandas as pd
 
 from attnlab_helpers.plots.timeline.items import Item
-from attnlab_helpers.plots.timeline.lanes import Lane, gpu_lanes, launch_lane, operator_lanes
+from attnlab_helpers.plots.timeline.lanes import (
+    Lane,
+    annotation_lane,
+    drawn_launches,
+    gpu_lanes,
+    launch_lane,
+    operator_lanes,
+    own_annotations,
+)
 from attnlab_helpers.plots.timeline.operators import launching, operator_path
 from attnlab_helpers.plots.timeline.spans import idle_gaps
 from attnlab_helpers.plots.timeline.totals import describe_totals
 from attnlab_helpers.profiling.kernel_names import WORK_KINDS, describe_kernel, label_kernels
+from attnlab_helpers.profiling.traces.tables import no_gpu_side
 
-LANES = ("operators", "launches", "gpu")
+LANES = ("annotations", "operators", "launches", "gpu")
 GAP_SHARE = (
     0.02  # a gap is marked from this share of the time axis on: narrower, its sign is a blot
 )
@@ -58,7 +67,7 @@ def lay_out(
     title: str | None = None,
     lanes: Iterable[str] = LANES,
 ) -> Picture:
-    """The drawing plan of ``items``; ``lanes`` chooses among operators, launches and gpu.
+    """The drawing plan of ``items``; ``lanes`` chooses among ``LANES``.
 
     Raises ``ValueError`` for no items or for a lane that does not exist.
     """
@@ -107,14 +116,15 @@ def _panel(
 ) -> Panel:
     trace = item.trace
     kernels = trace.kernels.sort_values("start_ns", kind="stable")
+    frames = (own_annotations(trace), trace.operators, drawn_launches(trace), kernels)
     drawn = [
-        frame
-        for lane, frame in zip(LANES, (trace.operators, trace.launches, kernels), strict=True)
-        if lane in wanted and len(frame)
+        frame for lane, frame in zip(LANES, frames, strict=True) if lane in wanted and len(frame)
     ]
     origin = min((int(frame["start_ns"].min()) for frame in drawn), default=0)
     lanes: list[Lane] = []
     notes: list[str] = []
+    if "annotations" in wanted:
+        lanes += annotation_lane(trace, origin)
     if "operators" in wanted:
         lanes += operator_lanes(trace.operators, origin, notes)
     if "launches" in wanted:
@@ -123,6 +133,8 @@ def _panel(
         lanes += gpu_lanes(kernels, origin, works, notes)
     ends = [int((s.start_ns + s.duration_ns).max()) for s in (lane.spans for lane in lanes)]
     activities = _activities(item, kernels, origin, labels, works)
+    message = _message(trace, kernels, lanes, wanted)
+    told = [note.text for note in trace.notes if note.text != message]
     return Panel(
         label=item.label,
         provenance=item.provenance,
@@ -134,8 +146,8 @@ def _panel(
         activities=activities,
         launching=launching(trace.operators, trace.launches),
         totals=describe_totals(item, kernels),
-        notes=(*(note.text for note in trace.notes), *notes),
-        message=_message(trace, kernels, lanes, wanted),
+        notes=(*told, *notes),
+        message=message,
     )
 
 
@@ -145,7 +157,10 @@ def _message(
     if not lanes:
         return "Nothing to draw: this trace holds no events of the lanes asked for."
     if "gpu" in wanted and kernels.empty:
-        return "No GPU activity in this trace: everything ran on the CPU."
+        launches = len(trace.unanswered_launches)
+        if launches:
+            return no_gpu_side(launches)
+        return "No GPU activity in this trace: everything on record ran on the CPU."
     return None
 
 

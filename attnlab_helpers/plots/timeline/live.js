@@ -16,7 +16,8 @@ class Live {
     this.makeBar();
     this.canvas = make("canvas", this.root, { tabIndex: 0 });
     this.canvas.setAttribute("role", "application");
-    this.canvas.setAttribute("aria-label", figure.querySelector("img").alt + " " + HELP);
+    this.images = figure.querySelectorAll(":scope>img,:scope>details>img");
+    this.say(0);
     this.tip = make("div", this.root, { className: "attnlab-tip", hidden: true });
     this.detail = make("div", this.root, { className: "attnlab-detail", hidden: true });
     this.detail.setAttribute("role", "status");
@@ -45,7 +46,7 @@ class Live {
     button("+", "zoom in", () => this.zoom(1 / 1.5));
     button("all", "show the whole picture", () => this.show(this.all));
     if (this.hidden) {
-      button("Show the names", "show the names of the GPU activities", () => this.reveal());
+      button("Show the names", "show names, totals and times", () => this.reveal());
       return;
     }
     for (const kind of this.data.kinds) {
@@ -57,8 +58,14 @@ class Live {
     if (this.data.signs) make("span", bar, { className: "attnlab-help", textContent: this.data.signs });
   }
 
+  // What the canvas shows, for those who do not see it: as the picture shown, or the answer's.
+  say(image) {
+    this.canvas.setAttribute("aria-label", this.images[image].alt + " " + HELP);
+  }
+
   reveal() {
     this.hidden = false;
+    this.say(1);
     this.makeBar();
     this.redraw();
     this.canvas.focus();
@@ -136,10 +143,10 @@ class Live {
     }
     else if (this.hidden) lines.push(lane.role === "gpu" ? "?" + lane.i[i] : "?");
     else lines.push(this.data.names[lane.n[i]]);
+    if (this.hidden) return lines.join("\n");
     lines.push(`starts at ${formatNs(lane.s[i])}, takes ${formatNs(lane.d[i])}`);
     const detail = lane.t && lane.t[i] >= 0 && this.data.details[lane.t[i]];
     if (detail) lines.push(detail);
-    if (this.hidden) return lines.join("\n");
     const inner = lane.u && lane.u[i] >= 0 && this.data.details[lane.u[i]];
     if (inner) lines.push("launches from " + inner);
     const origin = lane.o && lane.o[i] >= 0 && this.data.details[lane.o[i]];

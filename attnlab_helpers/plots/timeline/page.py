@@ -49,7 +49,8 @@ def page_html(title: str, figure: str) -> str:
         f"<title>{_text(title)}</title>"
         "<style>body{margin:16px;background:#fff;color:#1b1f24;font:14px 'DejaVu Sans',"
         "system-ui,sans-serif}figure{margin:0}img{max-width:100%;height:auto}"
-        "table{border-collapse:collapse}td,th{padding:2px 8px;text-align:left}</style>"
+        "table{border-collapse:collapse}td,th{padding:2px 8px;text-align:left}"
+        "[align=right]{text-align:right}</style>"
         f"</head>\n<body>{figure}</body></html>\n"
     )
 

@@ -74,8 +74,10 @@ def _plan_lane(lane: Lane, panel: Panel, picture: Picture, scale: float) -> Lane
     for key, width in enumerate(widths):
         if lane.role == "gpu":
             lines, outside = _activity_texts(spans.iloc[key], width, row_height, picture, measure)
-        elif picture.guess:  # an operator's name gives the kernel away
+        elif picture.guess:  # an operator's name gives the kernel away, an annotation's may
             lines, outside = [], ""
+        elif lane.role == "annotations":
+            lines, outside = _annotation_texts(spans.iloc[key], width, measure), ""
         else:
             lines, outside = _operator_texts(spans.iloc[key], width, panel.launching, measure)
         if lines:
@@ -89,7 +91,7 @@ def _plan_lane(lane: Lane, panel: Panel, picture: Picture, scale: float) -> Lane
     if 2 * merged > len(lane.spans):  # among merged bars a few names by chance would mislead
         wishes = []
     leaders = place_leaders(
-        wishes, measure=measure, rows=LEADER_ROWS[lane.role], low=EDGE, high=LEFT + PLOT
+        wishes, measure=measure, rows=LEADER_ROWS.get(lane.role, 0), low=EDGE, high=LEFT + PLOT
     )
     room = LINE * (1 + max(leader.last_row for leader in leaders)) + 0.06 if leaders else 0.02
     named = len(leaders) + sum(key not in outside_keys for key in inside)
@@ -104,10 +106,13 @@ def _activity_texts(span, width, row_height, picture, measure) -> tuple[list[str
         text = f"{span['count']:,} merged"
         return ([text] if measure(text) + 0.06 < width else []), ""
     time = format_ns(span["duration_ns"])
-    number = f"?{span['number']}" if picture.guess else str(span["number"])
-    label = "" if picture.guess else printable(picture.labels[span["name"]])
+    if picture.guess:
+        number = f"?{span['number']}"
+        return ([number], "") if measure(number) < width - 0.04 else ([], number)
+    number = str(span["number"])
+    label = printable(picture.labels[span["name"]])
     most = int((row_height - 0.04) / (LINE * 0.92))
-    text = f"{number} {label}".strip()
+    text = f"{number} {label}"
     lines = wrap(text, width - 0.07, measure, most - 1)
     if lines and measure(time) < width - 0.07:
         return [*lines, time], ""
@@ -116,6 +121,11 @@ def _activity_texts(span, width, row_height, picture, measure) -> tuple[list[str
         return lines, ""
     inside = [number] if measure(number) < width - 0.04 else []
     return inside, f"{text} \N{MIDDLE DOT} {time}"
+
+
+def _annotation_texts(span, width: float, measure) -> list[str]:
+    text = shorten(printable(str(span["name"])), width - 0.05, measure)
+    return [text] if text and span["count"] == 1 else []
 
 
 def _wait_texts(spans, scale: float, measure) -> dict[int, list[str]]:
@@ -156,7 +166,7 @@ def planned_notes(picture: Picture, plans) -> list[str]:
             f"{merged:,} events narrower than a pixel ({width}) are drawn merged with their"
             " neighbours, as tall as the share of the time in which they are busy."
         )
-    if unlabelled and not merged:
+    if unlabelled and not merged and not picture.guess:
         notes.append(
             f"{format_count(unlabelled, 'GPU activity', 'GPU activities')} had no room for a label:"
             " see the table."

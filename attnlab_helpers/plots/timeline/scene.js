@@ -3,7 +3,7 @@
 const LINE = 14;
 const FONT = '"DejaVu Sans", system-ui, sans-serif';
 const ROWS = { operators: 5, launches: 0, gpu: 5 };
-const HEIGHTS = { operators: 17, launches: 14, gpu: 58 };
+const HEIGHTS = { annotations: 15, operators: 17, launches: 14, gpu: 58 };
 
 function makeLayout(data, width) {
   const wide = width > 720;

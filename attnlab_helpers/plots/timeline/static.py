@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from attnlab_helpers.plots import style
 from attnlab_helpers.plots.timeline.axis import axis_ticks
-from attnlab_helpers.plots.timeline.labels import printable, ruler
+from attnlab_helpers.plots.timeline.labels import printable, ruler, shorten_middle
 from attnlab_helpers.plots.timeline.layout import Panel, Picture
 from attnlab_helpers.plots.timeline.legend import draw_legend, has_legend
 from attnlab_helpers.plots.timeline.plan import (
@@ -33,6 +33,7 @@ from attnlab_helpers.plots.timeline.plan import (
 )
 from attnlab_helpers.plots.timeline.sheet import Sheet
 from attnlab_helpers.plots.timeline.spans import busy_shares
+from attnlab_helpers.plots.timeline.words import shown_totals
 from attnlab_helpers.units import format_ns
 
 
@@ -43,7 +44,8 @@ def draw(picture: Picture) -> Figure:
     notes = [*picture.notes, *planned_notes(picture, plans)]
     lines_below = [line for note in notes for line in note_lines(note)]
     heights = [
-        _panel_height(panel, lanes) for panel, lanes in zip(picture.panels, plans, strict=True)
+        _panel_height(panel, lanes, len(shown_totals(panel, picture.guess)))
+        for panel, lanes in zip(picture.panels, plans, strict=True)
     ]
     head = 0.12 + (0.24 if picture.title else 0) + (0.24 if has_legend(picture) else 0)
     height = head + sum(heights) + 0.42 + LINE * len(lines_below) + 0.1
@@ -54,13 +56,14 @@ def draw(picture: Picture) -> Figure:
     sheet = Sheet(axes)
     y = 0.12
     if picture.title:
-        sheet.text(EDGE, y + 0.1, printable(picture.title), size=TITLE_PT, weight="bold")
+        title = _as_wide_as_the_picture(picture.title, TITLE_PT, bold=True)
+        sheet.text(EDGE, y + 0.1, title, size=TITLE_PT, weight="bold")
         y += 0.24
     draw_legend(sheet, picture, y + 0.08)
     y = top = head
     ticks, tick_texts, unit = axis_ticks(0, picture.span_ns)
     for panel, lanes, tall in zip(picture.panels, plans, heights, strict=True):
-        _draw_panel(sheet, panel, lanes, picture, y, scale)
+        _draw_panel(sheet, panel, lanes, picture, y, y + tall, scale)
         y += tall
     for tick, text in zip(ticks, tick_texts, strict=True):
         x = LEFT + tick * scale
@@ -81,19 +84,27 @@ def draw(picture: Picture) -> Figure:
     return figure
 
 
-def _panel_height(panel: Panel, plans: list[LanePlan]) -> float:
+def _as_wide_as_the_picture(text: str, size: float, bold: bool = False) -> str:
+    # Bold letters are up to an eighth wider than those that the ruler knows.
+    width = (WIDTH - 2 * EDGE) / (1.13 if bold else 1.0)
+    return shorten_middle(printable(text), width, ruler(size))
+
+
+def _panel_height(panel: Panel, plans: list[LanePlan], lines: int) -> float:
     lanes = sum(p.before + p.row_height * p.lane.rows + p.after for p in plans)
     links = LINK_SPACE if len(panel.links) else 0.0
     message = 0.3 if panel.message else 0.0
-    totals = LINE * 1.12 * len(panel.totals) + 0.1
+    totals = LINE * 1.12 * lines + 0.1
     return 0.3 + max(lanes + links + message, totals) + 0.22
 
 
-def _draw_panel(sheet, panel: Panel, plans, picture: Picture, y: float, scale: float) -> None:
+def _draw_panel(
+    sheet, panel: Panel, plans, picture: Picture, y: float, bottom: float, scale: float
+) -> None:
     sheet.line([(EDGE, y), (WIDTH - EDGE, y)], style.GRID, 0.8)
-    sheet.text(EDGE, y + 0.15, printable(panel.label), size=9, weight="bold")
-    bottom = y + _panel_height(panel, plans)
-    for index, line in enumerate(panel.totals):
+    label = _as_wide_as_the_picture(panel.label, 9, bold=True)
+    sheet.text(EDGE, y + 0.15, label, size=9, weight="bold")
+    for index, line in enumerate(shown_totals(panel, picture.guess)):
         first = index == 0
         sheet.text(
             LEFT + PLOT + 0.14,
@@ -106,7 +117,7 @@ def _draw_panel(sheet, panel: Panel, plans, picture: Picture, y: float, scale: f
     sheet.text(
         EDGE,
         bottom - 0.12,
-        printable(panel.provenance),
+        _as_wide_as_the_picture(panel.provenance, SMALL_PT),
         size=SMALL_PT,
         color=style.MUTED_INK,
         style="italic",
@@ -124,7 +135,7 @@ def _draw_panel(sheet, panel: Panel, plans, picture: Picture, y: float, scale: f
     if panel.message:
         sheet.text(LEFT + 0.05, y + 0.14, panel.message, color=style.MUTED_INK)
     _draw_links(sheet, panel, plans, tops, scale)
-    _draw_gaps(sheet, panel, plans, tops, scale)
+    _draw_gaps(sheet, panel, plans, tops, scale, times=not picture.guess)
 
 
 def _draw_lane(sheet, plan: LanePlan, picture: Picture, top: float, scale: float) -> None:
@@ -188,6 +199,8 @@ def _look(role: str, work: str, row: int, guess: bool) -> tuple[str, str, str]:
     if role == "operators":
         fills = style.OPERATOR_FILLS
         return fills[min(row, len(fills) - 1)], style.OPERATOR_EDGE, ""
+    if role == "annotations":
+        return style.CARD, style.FAINT_INK, ""
     if role == "launches":
         return (
             (style.WAIT_FILL, style.FAINT_INK, "")
@@ -221,7 +234,7 @@ def _draw_links(sheet, panel: Panel, plans, tops, scale: float) -> None:
         sheet.line([(x0, y0), (x1, y1)], style.MUTED_INK, 0.55, alpha=alpha, z=1.2)
 
 
-def _draw_gaps(sheet, panel: Panel, plans, tops, scale: float) -> None:
+def _draw_gaps(sheet, panel: Panel, plans, tops, scale: float, times: bool) -> None:
     measure = ruler(SMALL_PT)
     for gap in panel.gaps.itertuples():
         plan = plans[gap.lane]
@@ -232,7 +245,7 @@ def _draw_gaps(sheet, panel: Panel, plans, tops, scale: float) -> None:
         for x in (left + 0.02, right - 0.02):
             sheet.line([(x, y - end), (x, y + end)], style.IDLE_INK, 0.7)
         time = format_ns(gap.duration_ns)
-        for text in (f"idle {time}", time):
+        for text in (f"idle {time}", time) if times else ("idle",):
             if measure(text) < right - left - 0.08:
                 sheet.text(
                     (left + right) / 2,

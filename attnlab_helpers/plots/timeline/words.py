@@ -8,17 +8,25 @@ from attnlab_helpers.units import format_bytes, format_count, format_ns
 MOST_ROWS = 32  # longer lists are summed by kernel on the page; Timeline.table has them all
 MOST_NAMES = 16
 ALT_ACTIVITIES = 12
+# What stands in the place of the totals while a picture asks for a guess.
+GUESS_LINES = ("guess first", "names, totals and times", "are hidden")
+
+
+def shown_totals(panel: Panel, guess: bool) -> tuple[str, ...]:
+    """The lines at the right of a panel; while the reader guesses, they would be the answer."""
+    return GUESS_LINES if guess else panel.totals
 
 
 def plain_text(picture: Picture) -> str:
     """Stable text: labels, counts, names in order, provenance. No times, they change run by run."""
     lines = [f"Timeline{': ' + picture.title if picture.title else ''}"]
     for panel in picture.panels:
-        count = len(panel.activities)
-        lines.append(f"{panel.label}: {format_count(count, 'GPU activity', 'GPU activities')}")
-        if picture.guess and count:
-            lines.append("  names hidden: guess first (timeline() without guess=True shows them)")
+        if picture.guess:
+            lines.append(f"{panel.label}: names, totals and times are hidden: guess first")
+            lines.append("  (timeline() without guess=True shows them)")
         else:
+            count = len(panel.activities)
+            lines.append(f"{panel.label}: {format_count(count, 'GPU activity', 'GPU activities')}")
             lines += [f"  {line}" for line in _runs(panel.activities["activity"].tolist())]
         if panel.message:
             lines.append(f"  {panel.message}")
@@ -39,18 +47,17 @@ def _runs(labels: list[str]) -> list[str]:
 
 
 def alternative_text(picture: Picture) -> str:
-    """What the picture shows, for those who do not see it; in guess mode without names."""
-    several = len(picture.panels) > 1
+    """What the picture shows, for those who do not see it; a guess without the answer."""
+    several = len(picture.panels) > 1 and not picture.guess
     scale = f" on one scale of {format_ns(picture.span_ns)}" if several else ""
     parts = [f"Timeline of {format_count(len(picture.panels), 'item')}{scale}."]
     for panel in picture.panels:
         sentence = f"{panel.label}: {', '.join(panel.totals)}."
-        rows = panel.activities.head(ALT_ACTIVITIES)
+        if picture.guess:
+            sentence = f"{panel.label}: names, totals and times are hidden; guess first."
+        rows = panel.activities.head(0 if picture.guess else ALT_ACTIVITIES)
         if len(rows):
-            seen = [
-                f"{'?' if picture.guess else row.activity} {format_ns(row.duration_ns)}"
-                for row in rows.itertuples()
-            ]
+            seen = [f"{row.activity} {format_ns(row.duration_ns)}" for row in rows.itertuples()]
             more = len(panel.activities) - len(rows)
             rest = f", and {more:,} more" if more else ""
             sentence += f" In order: {', '.join(seen)}{rest}."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # What the column `category` of a trace's events holds.
 CATEGORIES = (
     "cpu_op",
@@ -23,6 +25,10 @@ GPU_KINDS = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 
 LAUNCH_CATEGORIES = ("cuda_runtime", "cuda_driver")
 
+# Calls that put work on a GPU, CUDA's and HIP's: cudaLaunchKernel, cuLaunchKernelEx,
+# cudaGraphLaunch, cudaMemcpyAsync, hipMemsetAsync, ...; a host function runs on the CPU.
+_STARTS_GPU_WORK = re.compile(r"(?:cu|hip)\w*(?:Launch(?!HostFunc)|Memcpy|Memset)")
+
 # Older Kineto wrote capitals and shorter words.
 _OLD = {
     "operator": "cpu_op",
@@ -36,6 +42,11 @@ _OLD = {
 
 # The profiler before Kineto wrote no category; its process names say as much.
 _BY_PROCESS = {"CPU functions": "cpu_op", "CUDA functions": "kernel"}
+
+
+def starts_gpu_work(call: str) -> bool:
+    """Whether a runtime or driver call of this name is there to put work on a GPU."""
+    return _STARTS_GPU_WORK.match(call) is not None
 
 
 def category(written: str, process: int | str) -> str:

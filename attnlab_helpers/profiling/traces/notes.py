@@ -62,7 +62,8 @@ def example(text: str) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 event`, `2,400 events`, `3 GPU activities`; a unit stays (`2 MiB`)."""
     if count != 1 and noun != "MiB":
-        noun = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+        ending = "es" if noun.endswith("ch") else "s"
+        noun = noun[:-1] + "ies" if noun.endswith("y") else noun + ending
     return f"{count:,} {noun}"
 
 

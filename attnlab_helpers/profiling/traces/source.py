@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import json
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from attnlab_helpers.profiling.traces.notes import NoteCollector, TraceError
+from attnlab_helpers.profiling.traces.notes import NoteCollector, TraceError, counted
 
 BLOCK = 4 * 1024 * 1024
 GZIP = b"\x1f\x8b"
@@ -82,6 +83,28 @@ def not_a_trace(source: str, head: bytes) -> str:
     return (
         f"{source!r} is not a trace: it does not begin with the {{ or [ of JSON. This reader "
         "takes what torch.profiler's export_chrome_trace writes, plain or gzip."
+    )
+
+
+def other_list(source: str, text: bytes) -> str:
+    """What to say of a list that is sound JSON and holds no object at all; "" for any other.
+
+    `text` is what follows the list's opening bracket.
+    """
+    text = text.lstrip()
+    if text[:1] in (b"{", b"]", b"", b","):
+        return ""
+    try:
+        # Latin-1 reads any byte.
+        entries, _ = json.JSONDecoder().raw_decode("[" + text.decode("latin-1"))
+    except (ValueError, RecursionError):
+        return ""  # damaged: what can be read of it is read event by event
+    if any(isinstance(entry, dict) for entry in entries):
+        return ""
+    return (
+        f"{source!r} is JSON but no trace: its list holds {counted(len(entries), 'entry')} and no "
+        "event, which would be an object in braces. This reader takes what export_chrome_trace "
+        "writes."
     )
 
 

@@ -19,7 +19,7 @@ from attnlab_helpers.profiling.traces.columns import Columns
 from attnlab_helpers.profiling.traces.event import Event, decode_events
 from attnlab_helpers.profiling.traces.notes import NoteCollector, TraceError
 from attnlab_helpers.profiling.traces.piece import BETWEEN, MOST_INNER_ENDS, SEAM, Pieces, is_json
-from attnlab_helpers.profiling.traces.source import not_a_trace
+from attnlab_helpers.profiling.traces.source import not_a_trace, other_list
 
 WINDOW = 8 * 1024 * 1024
 # What stands before the events (device properties, module tree) and after them.
@@ -59,6 +59,9 @@ class EventStream:
             TraceError: the text is no trace.
         """
         self._find_list()
+        self._fill(WINDOW)
+        if refusal := other_list(self.source, self._buffer):
+            raise TraceError(refusal)
         window = WINDOW
         while not self._list_ended:
             self._fill(window)

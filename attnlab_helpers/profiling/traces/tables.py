@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from attnlab_helpers.profiling.traces.category import GPU_KINDS, LAUNCH_CATEGORIES
+from attnlab_helpers.profiling.traces.category import (
+    GPU_KINDS,
+    LAUNCH_CATEGORIES,
+    starts_gpu_work,
+)
 from attnlab_helpers.profiling.traces.links import (
     Nesting,
     innermost,
@@ -15,7 +19,7 @@ from attnlab_helpers.profiling.traces.links import (
     sum_upwards,
     thread_codes,
 )
-from attnlab_helpers.profiling.traces.notes import Note, NoteCollector
+from attnlab_helpers.profiling.traces.notes import Note, NoteCollector, counted
 
 
 def operator_spans(events: pd.DataFrame) -> tuple[pd.DataFrame, Nesting]:
@@ -97,6 +101,23 @@ def link_gpu(
     return kernels, launches, rows
 
 
+def launch_calls(events: pd.DataFrame) -> pd.DataFrame:
+    """The calls in `events` that are there to start GPU work, whether or not it is on record."""
+    calls = events[events["category"].isin(LAUNCH_CATEGORIES).to_numpy()]
+    names = calls["name"].astype(str)
+    known = {name: starts_gpu_work(name) for name in names.unique()}
+    columns = ["name", "start_ns", "duration_ns", "pid", "tid", "correlation"]
+    return calls.loc[names.map(known).to_numpy(bool), columns].reset_index(drop=True)
+
+
+def no_gpu_side(launches: int) -> str:
+    """The sentence for a trace with `launches` launches and no GPU activity."""
+    return (
+        f"{counted(launches, 'launch')}, but no GPU activity on record: the file was cut, or the "
+        "profiler did not record the GPU."
+    )
+
+
 def _operators_around(launches: pd.DataFrame, spans: pd.DataFrame, nesting: Nesting) -> np.ndarray:
     threads = thread_codes(
         pd.concat([spans["pid"], launches["pid"]]), pd.concat([spans["tid"], launches["tid"]])
@@ -126,10 +147,11 @@ def structure_notes(
         count=nesting.crossing,
     )
     if not len(kernels):
-        return (
-            *found.notes(),
-            Note("info", "The trace holds no GPU activity: only the CPU was recorded.", 0),
-        )
+        calls = len(launch_calls(events))
+        said = Note("info", "The trace holds no GPU activity: only the CPU was recorded.", 0)
+        if calls:
+            said = Note("unlinked", no_gpu_side(calls), calls)
+        return (*found.notes(), said)
     launch = kernels["launch"].to_numpy()
     start = kernels["start_ns"].to_numpy()
     linked = launch >= 0

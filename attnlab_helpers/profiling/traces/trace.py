@@ -12,6 +12,7 @@ from attnlab_helpers.profiling.traces.category import CATEGORIES, GPU_KINDS
 from attnlab_helpers.profiling.traces.links import Nesting
 from attnlab_helpers.profiling.traces.notes import Note, NoteCollector, TraceError
 from attnlab_helpers.profiling.traces.tables import (
+    launch_calls,
     link_gpu,
     operator_spans,
     operator_table,
@@ -90,6 +91,16 @@ class Trace:
         return self._linked[1]
 
     @cached_property
+    def unanswered_launches(self) -> pd.DataFrame:
+        """The calls that would be launches, when not one GPU activity is on record; else no row.
+
+        So it is in a file that was cut off (the GPU's side comes last) or when the profiler could
+        not record the GPU. Columns: name, start_ns, duration_ns, pid, tid, correlation.
+        """
+        calls = launch_calls(self.events)
+        return calls if self.kernels.empty else calls[:0]
+
+    @cached_property
     def operators(self) -> pd.DataFrame:
         """PyTorch's CPU operators as trees, one a thread.
 
@@ -120,7 +131,8 @@ class Trace:
 
         It holds what the CPU began during the span, on any thread of its process (backward runs on
         a thread of its own), and the GPU activities launched by that, wherever they ran in time.
-        Activities without a launch on record belong to no span; a note counts them.
+        Activities without a launch on record belong to no span; a note counts them. An empty list
+        when no span has that name: `trace.annotations["name"].unique()` lists those there are.
         """
         events = self.events
         spans = self.annotations[(self.annotations["name"] == annotation).to_numpy()]
