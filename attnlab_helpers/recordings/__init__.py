@@ -105,8 +105,9 @@ def find(
     if not fitting:
         raise NoRecording(
             f"{name} was recorded, but its code has changed since (recorded: "
-            f"{found[0].fingerprint}, now: {' or '.join(fingerprints or ())}). Old numbers would be "
-            "shown for new code, so none are. Run it on a GPU, or on the CPU with device='cpu'."
+            f"{found[0].fingerprint}, now: {' or '.join(fingerprints or ())}). Old numbers would "
+            "be shown for new code, so none are. Run it on a GPU, or on the CPU with "
+            "device='cpu'."
         )
     # Of several from one day, the last: a reader's own folder comes after what was shipped.
     return sorted(fitting, key=lambda one: one.provenance.date)[-1]
