@@ -24,7 +24,8 @@ def shown(picture) -> np.ndarray:
 
 
 def test_the_table_has_the_strongest_patches_of_the_query():
-    weights = torch.full((12, 12), 0.01)
+    weights = torch.full((12, 12), 1 / 12)
+    weights[5] = 0.01
     weights[5, 7], weights[5, 2] = 0.6, 0.3
     table = attention_map(IMAGE, weights, (1, 1), **SAYS).table
     assert table[["row", "column"]].head(2).values.tolist() == [[1, 3], [0, 2]]
@@ -70,6 +71,140 @@ def test_a_grid_has_every_head():
     assert "6 small maps" in picture.alt and shown(picture).shape[1] > 800
 
 
+def test_the_grid_tells_this_query_from_the_mean_over_all():
+    weights = torch.eye(12).expand(1, 2, 12, 12).clone()
+    weights[0, 1, 3] = torch.eye(12)[0]  # this one looks three patches to the left
+    picture = head_grid(IMAGE, weights, (0, 3), **SAYS)
+    assert picture.table["distance"].tolist() == [0, pytest.approx(48)]
+    assert picture.table["mean_distance"].tolist() == [0, pytest.approx(4)]
+    assert "farthest in layer 0, head 1 (48 pixels)" in picture.alt
+    assert "nearest in layer 0, head 0 (0 pixels)" in picture.alt
+
+
+def test_who_attends_to_the_framed_patch():
+    weights = torch.full((12, 12), 1 / 12)
+    weights[2] = 0.02
+    weights[2, 5] = 0.78
+    picture = attention_map(IMAGE, weights, (1, 1), looks="in", **SAYS)
+    assert picture.table[["row", "column"]].iloc[0].tolist() == [0, 2]
+    assert picture.table["weight"].iloc[0] == pytest.approx(0.78)
+    mean = (0.78 + 11 / 12) / 12
+    assert picture.table["times_mean"].head(2).tolist() == pytest.approx(
+        [0.78 / mean, 1 / 12 / mean]
+    )
+    assert "who attends to it" in picture.alt and "even share" not in picture.alt
+    panels = [axes.get_title() for axes in picture.figure().axes]
+    assert "who attends to it" in panels and "what it attends to" not in panels
+    out = attention_map(IMAGE, weights, (1, 1), **SAYS)
+    assert "what it attends to" in [axes.get_title() for axes in out.figure().axes]
+    nobody = torch.eye(12)
+    nobody[5] = torch.eye(12)[0]
+    alone = attention_map(IMAGE, nobody, (1, 1), looks="in", **SAYS)
+    assert "No patch attends to" in alone.alt and alone.table["times_mean"].eq(0).all()
+    assert not [text for axes in alone.figure().axes for text in axes.texts]  # no rank, no number
+    with pytest.raises(ValueError, match="looks='both' is not one of"):
+        attention_map(IMAGE, weights, (1, 1), looks="both", **SAYS)
+
+
+@pytest.mark.parametrize(
+    ("weights", "text"),
+    [
+        (torch.full((12, 12), float("nan")), "not finite"),
+        (torch.eye(12) - torch.eye(12).roll(1, 0) + torch.full((12, 12), 1 / 12), "below 0"),
+        (torch.zeros(12, 12), "sums to 0"),
+        (torch.full((12, 12), 1.01 / 12), r"sums to 1\.01"),
+    ],
+)
+def test_what_is_no_share_is_refused(weights, text):
+    with pytest.raises(ValueError, match=text):
+        attention_map(IMAGE, weights, (0, 0), **SAYS)
+    with pytest.raises(ValueError, match=text):
+        head_grid(IMAGE, weights.expand(1, 2, 12, 12), (0, 0), **SAYS)
+    with pytest.raises(ValueError, match=text):
+        attention_picker(IMAGE, weights.expand(1, 2, 12, 12), **SAYS)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_shares_in_every_precision_are_shares(dtype):
+    for count in (12, 13):  # 1 / 13 is rounded by every one of them
+        grid = (3, 4) if count == 12 else (1, 13)
+        image = torch.rand(3, 16 * grid[0], 16 * grid[1])
+        assert attention_map(
+            image, torch.full((count, count), 1 / count, dtype=dtype), (0, 0), **SAYS
+        )
+
+
+@pytest.mark.parametrize("query", [(True, False), (1.0, 2), (1,), (1, 2, 3), "ab", 5, None])
+def test_a_query_is_two_whole_numbers(query):
+    for draw, weights in ((attention_map, WEIGHTS[0, 0]), (head_grid, WEIGHTS)):
+        with pytest.raises(ValueError, match="query must be two whole numbers"):
+            draw(IMAGE, weights, query, **SAYS)
+    with pytest.raises(ValueError, match="query must be two whole numbers"):
+        picker().choose(query, 0, 0)
+
+
+def test_numpys_whole_numbers_do():
+    query = (np.int64(2), np.int32(1))
+    picture = attention_map(IMAGE, WEIGHTS[0, 0], query, **SAYS)
+    assert "row 2, column 1" in picture.alt
+    choice = attention_picker(
+        IMAGE, WEIGHTS, query=query, layer=np.int64(1), head=np.int64(2), **SAYS
+    )
+    assert "layer 1, head 2, patch in row 2, column 1" in choice.picture.title
+
+
+@pytest.mark.parametrize(
+    ("image", "error", "text"),
+    [
+        (IMAGE * 255, ValueError, "from 0.* Divide by 255"),
+        (IMAGE * 2 - 1, ValueError, r"clamp\(0, 1\)"),
+        ((IMAGE * 255).byte(), TypeError, "divide by 255"),
+        (IMAGE * float("nan"), ValueError, "not finite"),
+        (IMAGE.numpy(), TypeError, "must be a torch tensor"),
+        (IMAGE[0], ValueError, "expand"),
+        (IMAGE[None], ValueError, r"image\[0\]"),
+        (IMAGE.permute(1, 2, 0), ValueError, r"permute\(2, 0, 1\)"),
+    ],
+)
+def test_what_is_no_picture_is_refused_everywhere(image, error, text):
+    for draw in (
+        lambda: attention_map(image, WEIGHTS[0, 0], (0, 0), **SAYS),
+        lambda: head_grid(image, WEIGHTS, (0, 0), **SAYS),
+        lambda: attention_picker(image, WEIGHTS, **SAYS),
+        lambda: head_table(WEIGHTS, image),
+    ):
+        with pytest.raises(error, match=text):
+            draw()
+
+
+def test_a_layer_and_a_head_are_whole_numbers():
+    for layer in (1.0, "1", True, None, -1):
+        with pytest.raises(ValueError, match=r"layer .* does not exist"):
+            picker().choose((0, 0), layer, 0)
+    for head in (1.0, "1", True, None, -1):
+        with pytest.raises(ValueError, match=r"head .* does not exist"):
+            picker().choose((0, 0), 0, head)
+
+
+def test_distances_want_a_dictionary_of_tables():
+    table = head_table(WEIGHTS, IMAGE)
+    with pytest.raises(TypeError, match=r'head_distances\(\{"trained": table'):
+        head_distances(table, **SAYS)
+    with pytest.raises(TypeError, match="'a' must be a table"):
+        head_distances({"a": 1}, **SAYS)
+    with pytest.raises(ValueError, match="'a' has no columns: head, distance"):
+        head_distances({"a": table[["layer"]]}, **SAYS)
+    with pytest.raises(ValueError, match="'a' has no rows"):
+        head_distances({"a": table[:0]}, **SAYS)
+
+
+def test_a_picture_shows_its_provenance_once_and_says_it_to_those_who_do_not_see():
+    html = attention_map(IMAGE, WEIGHTS[0, 0], (0, 0), **SAYS)._repr_mimebundle_()["text/html"]
+    caption = re.search(r"<figcaption>(.*?)</figcaption>", html).group(1)
+    assert "live on CPU" not in caption and "A &lt;map&gt;" in caption
+    assert re.search(r'alt="[^"]*Source: live on CPU, torch 0\."', html)
+
+
 def test_pictures_repeat_and_are_small_enough_for_a_notebook(tmp_path):
     image = cat()
     weights = attention_weights(small_vit(), image)
@@ -113,7 +248,7 @@ def test_what_does_not_fit_is_said(weights, query, text):
 
 
 def test_the_grid_wants_layers_and_heads():
-    with pytest.raises(ValueError, match=r"\(layers, heads, N, N\)"):
+    with pytest.raises(ValueError, match=r"\(layers, heads, 12, 12\)"):
         head_grid(IMAGE, WEIGHTS[0], (0, 0), **SAYS)
 
 
@@ -137,7 +272,7 @@ def test_the_picker_chooses_heads_means_and_rollouts():
     for wrong in (((0, 0), 2, 0), ((0, 0), 0, 3), ((0, 0), 0, "best"), ((0, 9), 0, 0)):
         with pytest.raises(ValueError, match=r"does not exist|lies outside"):
             choice.choose(*wrong)
-    with pytest.raises(ValueError, match="the picker needs"):
+    with pytest.raises(ValueError, match=r"needs \(layers, heads, 12, 12\)"):
         attention_picker(IMAGE, WEIGHTS[0], **SAYS)
 
 

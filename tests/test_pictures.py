@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attnlab_helpers.plots import apart, curves, matrices, memory_stairs, photographs
+from attnlab_helpers.plots.curves import plain_number
 
 HELD = pd.DataFrame(
     {"operator": ["aten::bmm", "aten::mul"], "new_bytes": [1024, 2048], "held_bytes": [1024, 3072]}
@@ -45,6 +46,114 @@ def test_matrices_grey_what_is_hidden_and_write_small_ones_out() -> None:
     for wrong in ({}, {"a": torch.zeros(3)}, {"a": torch.zeros(0, 2)}):
         with pytest.raises(ValueError, match="matri"):
             matrices(wrong, title="", provenance="")
+
+
+def test_matrices_leave_room_for_every_word() -> None:
+    for count in (1, 2, 3, 4):
+        values = {f"matrix {place}": torch.rand(14, 14) for place in range(count)}
+        figure = matrices(values, title="T", provenance="live on X").figure()
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in figure.texts]  # title and provenance
+        for axes in figure.axes:
+            words = [axes.xaxis.label, axes.yaxis.label, axes.title]
+            for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+                marks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
+                words += [text for at, text in marks if min(ends) <= at <= max(ends)]
+            mine = [word.get_window_extent() for word in words if word.get_text()]
+            assert not [box for box in boxes for own in mine if box.overlaps(own)]
+            assert all(own.x0 >= 0 and own.x1 <= figure.bbox.width for own in mine)
+            boxes += mine
+        assert len(figure.axes) == 2 * count  # a scale of colours for each
+        assert all(axes.get_xlim()[0] == 0 for axes in figure.axes[1::2])
+
+
+def test_ticks_of_matrices_are_whole_numbers() -> None:
+    for shape in ((9, 9), (14, 30), (3, 196)):
+        figure = matrices({"a": torch.rand(shape)}, title="T", provenance="p").figure()
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        for axis in (axes.xaxis, axes.yaxis):
+            assert all(float(tick).is_integer() for tick in axis.get_majorticklocs())
+
+
+def test_matrices_on_one_scale() -> None:
+    values = {"a": torch.tensor([[0.0, 0.5]]), "b": torch.tensor([[-2.0, 3.0]])}
+    picture = matrices(values, title="T", provenance="p", limits=(-1, 2))
+    assert "One scale of colours for all, from -1 to 2" in picture.alt
+    figure = picture.figure()
+    figure.draw_without_rendering()
+    ticks = [[one.get_text() for one in axes.get_xticklabels()] for axes in figure.axes[1::2]]
+    assert ticks == [["-1", "2", "0"], ["≤ -1", "≥ 2", "0"]]
+    looks = [axes.images[0] for axes in figure.axes[::2]]
+    assert looks[0].get_clim() == looks[1].get_clim() == (-2, 2)  # white stays at zero
+    assert looks[0].get_cmap()(looks[0].norm(0.0))[:3] == pytest.approx((1, 1, 1), abs=0.01)
+    own = matrices(values, title="T", provenance="p").figure()
+    assert [axes.images[0].get_clim() for axes in own.axes[::2]] == [(0, 0.5), (-3, 3)]
+    for wrong in ((1, 0), (0, float("inf")), (0,), 3, (False, True), "ab"):
+        with pytest.raises(ValueError, match="must be two finite numbers"):
+            matrices(values, title="", provenance="", limits=wrong)
+
+
+def test_matrices_name_rows_in_the_plural() -> None:
+    one = torch.ones(2, 2)
+    assert (
+        "rows are queries, columns are keys:" in matrices({"a": one}, title="", provenance="").alt
+    )
+    says = {"title": "", "provenance": "", "row_label": "row", "column_label": "box"}
+    assert "rows are rows, columns are boxes:" in matrices({"a": one}, **says).alt
+
+
+def test_numbers_from_a_thousand_to_a_million_are_written_out() -> None:
+    texts = {
+        0: "0", 0.5: "0.5", 6.25: "6.25", 999: "999", 999.7: "1,000", 1000: "1,000",
+        1024.4: "1,024", -250_000: "-250,000", 1_000_000: "1,000,000", 12_345_678: "1.23e+07",
+    }  # fmt: skip
+    assert {value: plain_number(value) for value in texts} == texts
+    picture = curves(
+        [4, 1024], {"a": [4, 1024]}, title="", x_label="", provenance="", unit="", log_y=True
+    )
+    figure = picture.figure()
+    figure.draw_without_rendering()
+    assert "1,000" in [text.get_text() for text in figure.axes[0].get_yticklabels()]
+
+
+def test_photographs_are_as_wide_as_what_they_show() -> None:
+    image = torch.rand(3, 32, 32)
+    for count in (1, 2, 3, 6):
+        picture = photographs({str(n): image for n in range(count)}, title="T", provenance="p")
+        figure = picture.figure()
+        right = max(axes.get_position().x1 for axes in figure.axes)
+        assert (1 - right) * figure.get_figwidth() < 0.3
+        assert picture.width == round(100 * figure.get_figwidth())
+    title = "a title that is longer than one photograph, but not by much"
+    figure = photographs({"a": image}, title=title, provenance="p").figure()
+    figure.draw_without_rendering()
+    assert all(text.get_window_extent().x1 <= figure.bbox.width for text in figure.texts)
+
+
+@pytest.mark.parametrize(
+    ("image", "error", "words"),
+    [
+        (torch.rand(3, 8, 8) * 255, ValueError, "Divide by 255"),
+        (torch.zeros(3, 8, 8, dtype=torch.uint8), TypeError, "divide by 255"),
+        (torch.zeros(8, 8, dtype=torch.bool), TypeError, "float"),
+        (torch.zeros(1, 3, 8, 8), ValueError, "one picture of the batch"),
+        (torch.zeros(8, 8).numpy(), TypeError, "must be a torch tensor"),
+    ],
+)
+def test_photographs_are_pictures(image, error, words) -> None:
+    with pytest.raises(error, match=words):
+        photographs({"a": image}, title="", provenance="")
+    with pytest.raises((TypeError, ValueError), match="image"):
+        apart(image, 8)
+    with pytest.raises(TypeError, match="name -> picture"):
+        photographs([image], title="", provenance="")
+
+
+@pytest.mark.parametrize("gap", [-1, 1.5, True, "4"])
+def test_a_gap_is_a_whole_number(gap) -> None:
+    with pytest.raises(ValueError, match="gap must be a whole number of 0 or more"):
+        apart(torch.rand(3, 32, 32), 16, gap)
 
 
 def test_photographs_and_patches_pulled_apart() -> None:

@@ -17,6 +17,7 @@ from attnlab_helpers.vit import (
     unlikeness,
     without_class_token,
 )
+from attnlab_helpers.vit.heads import query_distances
 
 GRID = (3, 4)
 N = 12
@@ -96,6 +97,63 @@ def test_a_class_token_is_taken_out_and_said_when_forgotten():
         attention_distance(weights, GRID)
     with pytest.raises(ValueError, match="do not fit"):
         unlikeness(even(), torch.zeros(N + 1, 3), GRID)
+
+
+def test_weights_without_a_class_token_are_noticed():
+    square = torch.full((2, 3, 196, 196), 1 / 196)
+    with pytest.raises(ValueError, match="14 x 14 patches without a class token"):
+        without_class_token(square)
+    # 15 patches and a class token are a square number, too: the grid says which it is.
+    sixteen = torch.full((16, 16), 1 / 16)
+    with pytest.raises(ValueError, match="say how they lie"):
+        without_class_token(sixteen)
+    assert without_class_token(sixteen, grid=(3, 5)).shape == (15, 15)
+    with pytest.raises(ValueError, match="16 tokens are not a class token and 4 x 4 patches: 17"):
+        without_class_token(sixteen, grid=(4, 4))
+    for wrong in (torch.ones(1, 1), torch.ones(5), torch.ones(4, 5)):
+        with pytest.raises(ValueError, match=r"not \(\.\.\., N \+ 1"):
+            without_class_token(wrong)
+
+
+def test_a_head_that_only_looks_at_itself_attends_to_no_other_patch():
+    features = torch.randn(N, 3, generator=torch.Generator().manual_seed(0)).double()
+    itself = torch.eye(N).double()
+    row = unlikeness(itself[None, None], features, GRID).iloc[0]
+    assert math.isnan(row["attended"]) and math.isnan(row["same_distance"]) and row["anywhere"] > 0
+    # One such query among others is left out of the mean.
+    some = random(1, 1)
+    some[0, 0, 4] = itself[4]
+    row = unlikeness(some, features, GRID).iloc[0]
+    elsewhere = some[0, 0] * (1 - itself)
+    unlike = torch.cdist(features, features)
+    by_hand = [
+        float((elsewhere[i] * unlike[i]).sum() / elsewhere[i].sum()) for i in range(N) if i != 4
+    ]
+    assert row["attended"] == pytest.approx(sum(by_hand) / len(by_hand))
+
+
+def test_every_querys_own_distance():
+    weights = random()
+    own = query_distances(weights, GRID)
+    assert own.shape == (2, 3, N)
+    assert torch.allclose(own.mean(dim=-1), attention_distance(weights, GRID))
+    by_hand = sum(
+        float(weights[1, 2, 5, j]) * 16 * math.hypot(j // 4 - 1, j % 4 - 1) for j in range(N)
+    )
+    assert own[1, 2, 5].item() == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize("shape", [(3, N, N), (N, N), (1, 2, 3, N, N), (2, 3, N, N + 1)])
+def test_rollout_takes_layers_and_heads(shape):
+    with pytest.raises(ValueError, match=r"rollout takes \(layers, heads, N, N\)"):
+        rollout(torch.ones(shape))
+
+
+def test_weights_are_tensors_of_layers_and_heads():
+    with pytest.raises(TypeError, match=r"torch\.from_numpy"):
+        attention_distance(even().numpy(), GRID)
+    with pytest.raises(ValueError, match=r"needs \(layers, heads, 12, 12\)"):
+        unlikeness(even()[0], torch.zeros(N, 3), GRID)
 
 
 def test_patch_colours_are_means():

@@ -109,7 +109,7 @@ def test_too_many_pixels_are_refused_before_they_are_unpacked(tmp_path, monkeypa
     assert load_image(path).shape == (3, 224, 224)
     # Pillow's own limit says the same.
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000)
-    with pytest.raises(NotAnImage, match="small file can unpack"):
+    with pytest.raises(NotAnImage, match=r"has too many pixels; up to .* small file can unpack"):
         load_image(path)
 
 
@@ -155,6 +155,34 @@ def test_missing_files_and_folders(tmp_path):
 def test_sizes_that_are_none(size):
     with pytest.raises(ValueError, match="must be a whole number of pixels"):
         cat(size)
+
+
+@pytest.mark.parametrize(
+    "size", [[32, 48], (np.int64(32), np.uint8(48)), np.array([32, 48]).tolist()]
+)
+def test_lists_and_numpys_numbers_are_sizes(size):
+    assert cat(size).shape == (3, 32, 48)
+    assert cat(np.int32(32)).shape == (3, 32, 32)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"cat.png", Image.new("L", (2, 2))])
+def test_what_is_no_path_is_said(path):
+    with pytest.raises(TypeError, match="path must be the path of a picture file, not"):
+        load_image(path)
+
+
+def test_the_home_folder_may_be_written_short(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    saved(tmp_path, Image.new("RGB", (8, 8), "red"))
+    assert corners(load_image("~/picture.png", 8)) == [[1, 0, 0]] * 4
+
+
+def test_large_integers_and_twelve_bits_are_read_as_the_text_says(tmp_path):
+    constant = Image.fromarray(np.full((4, 4), 300_000, dtype=np.int32))
+    assert load_image(saved(tmp_path, constant, "c.tif"), 4).max() == 0
+    twelve = Image.fromarray(np.full((4, 4), 4095, dtype=np.uint16))
+    assert load_image(saved(tmp_path, twelve), 4).max().item() == pytest.approx(1 / 16, abs=1e-3)
 
 
 def test_a_package_that_is_missing_is_named():

@@ -1,5 +1,6 @@
 """Multi-head attention and the vision transformer: equal to PyTorch's, with its properties."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -77,6 +78,67 @@ def test_a_float_mask_is_added_to_the_scores():
     expected, _ = theirs(x, x, x, attn_mask=bias)
     assert exact(ours(x, mask=bias), expected)
     assert exact(ours.with_weights(x, mask=bias)[0], expected)
+
+
+def layer_and_tokens() -> tuple[MultiHeadAttention, torch.Tensor]:
+    torch.manual_seed(0)
+    return MultiHeadAttention(16, 4).double(), torch.randn(2, 5, 16, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        torch.ones(5, 5, dtype=torch.int64),
+        torch.ones(4, 4, dtype=torch.bool),
+        torch.ones(2, 5, dtype=torch.bool),
+        torch.ones(7, 1, 5, 5, dtype=torch.bool),
+        [[True]],
+    ],
+)
+def test_masks_that_forward_refuses_are_refused_with_weights_too(mask):
+    layer, x = layer_and_tokens()
+    with pytest.raises((TypeError, ValueError)) as plain:
+        layer(x, mask=mask)
+    with pytest.raises(type(plain.value)) as opened:
+        layer.with_weights(x, mask=mask)
+    assert str(opened.value) == str(plain.value)
+    with pytest.raises(ValueError, match="does not broadcast"):  # a batch of one is not stretched
+        layer.with_weights(x[:1], mask=torch.ones(7, 1, 5, 5, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("kind", ["boolean", "float"])
+def test_a_token_that_may_see_none_gets_zeros_in_both(kind):
+    layer, x = layer_and_tokens()
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    mask[3] = False
+    if kind == "float":
+        mask = torch.zeros(5, 5).double().masked_fill(~mask, float("-inf"))
+    output, weights = layer.with_weights(x, mask=mask)
+    assert exact(output, layer(x, mask=mask)) and bool(torch.isfinite(output).all())
+    assert weights[:, :, 3].abs().max() == 0
+    assert exact(weights.sum(dim=-1)[:, :, [0, 1, 2, 4]], torch.ones(2, 4, 4).double())
+    output.sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in layer.parameters())
+
+
+def test_a_float_mask_of_zeros_and_ones_is_doubted_in_both():
+    layer, x = layer_and_tokens()
+    for call in (layer, layer.with_weights):
+        with pytest.warns(UserWarning, match="hides nothing"):
+            call(x, mask=torch.ones(5, 5).double().tril())
+
+
+@pytest.mark.parametrize("x", [torch.zeros(5, 16), torch.zeros(2, 5, 8), None])
+def test_tokens_of_another_shape_are_refused(x):
+    layer, _ = layer_and_tokens()
+    for call in (layer, layer.with_weights):
+        with pytest.raises(ValueError, match=r"x must be a tensor \(batch, N, 16\)"):
+            call(x)
+
+
+def test_a_mask_to_turn_around_is_a_tensor():
+    with pytest.raises(TypeError, match="must be a torch tensor, not list"):
+        torch_mask([True])
 
 
 @pytest.mark.parametrize(
@@ -185,6 +247,13 @@ def test_pictures_of_another_size_are_refused_with_what_to_do():
     [
         ({"image": 33}, "no multiple of 8"),
         ({"heads": 5}, "shared out over 5 heads"),
+        ({"heads": 0}, "heads must be a whole number of 1 or more, not 0"),
+        ({"heads": 3.0}, "heads must be a whole number"),
+        ({"width": 0}, "width must be a whole number"),
+        ({"depth": -1}, "depth must be a whole number"),
+        ({"outputs": True}, "outputs must be a whole number"),
+        ({"mlp_ratio": float("nan")}, "mlp_ratio must be a finite number"),
+        ({"mlp_ratio": 0}, "leaves the MLP without"),
         ({"readout": "mean"}, "readout='mean'"),
         ({"class_token": False}, "reads the class token"),
         ({"positions": "rotary"}, "positions='rotary'"),
@@ -193,6 +262,25 @@ def test_pictures_of_another_size_are_refused_with_what_to_do():
 def test_configs_that_do_not_fit_together(changes, text):
     with pytest.raises(ValueError, match=text):
         ViTConfig(**{**vars(TINY), **changes})
+
+
+def test_numpys_whole_numbers_are_sizes():
+    config = ViTConfig(image=np.int64(32), patch=np.int8(8), width=np.int32(24), heads=np.int8(3))
+    assert config == ViTConfig(image=32, patch=8, width=24, heads=3)
+    assert all(type(getattr(config, name)) is int for name in ("image", "patch", "width", "heads"))
+    assert MultiHeadAttention(np.int64(24), np.int8(3)).head_dim == 8
+    for heads in (0, 2.0, True, "2"):
+        with pytest.raises(ValueError, match="heads must be a whole number"):
+            MultiHeadAttention(24, heads)
+
+
+def test_pictures_that_are_no_tensors_are_refused():
+    with pytest.raises(TypeError, match="images must be a torch tensor, not ndarray"):
+        tiny()(np.zeros((1, 3, 32, 32)))
+    with pytest.raises(TypeError, match="images / 255"):
+        tiny()(torch.zeros(1, 3, 32, 32, dtype=torch.uint8))
+    with pytest.raises(TypeError, match="a ViT or a ViTConfig, not str"):
+        parameter_table("vit")
 
 
 def test_gradients_reach_every_parameter():

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -67,6 +68,28 @@ def test_what_does_not_divide_is_said_with_what_does():
         from_patches(torch.zeros(5, 12), 4, 4, 2)
 
 
+def test_pictures_without_a_batch_are_not_cut_wrongly():
+    embedding, image = PatchEmbedding(16, width=8), torch.rand(3, 32, 32)
+    for cut in (to_patches_by_convolution, embedding, embedding.as_convolution):
+        with pytest.raises(ValueError, match=r"images\[None\]"):
+            cut(image)
+        with pytest.raises(TypeError, match="images / 255"):
+            cut((image[None] * 255).byte())
+        with pytest.raises(TypeError, match="must be a torch tensor"):
+            cut(image.numpy())
+    with pytest.raises(ValueError, match=r"\(batch, 3, height, width\) is needed"):
+        embedding(image[None, :1])
+    with pytest.raises(TypeError, match="must be a torch tensor"):
+        to_patches(image.numpy())
+    with pytest.raises(ValueError, match=r"needs \(\.\.\., 4, 768\)"):
+        from_patches(torch.zeros(768), 32, 32)
+    for wrong in (16.0, True, "16"):
+        with pytest.raises(ValueError, match="patch must be a whole number"):
+            to_patches(image, wrong)
+    assert patch_grid(np.int64(32), np.int32(48), np.int8(16)) == (2, 3)
+    assert to_patches(image, np.int8(16)).shape == (4, 768)
+
+
 @pytest.mark.parametrize(("size", "patch"), [(224, 16), (48, 8), (30, 15)])
 def test_the_embedding_is_a_product_and_a_convolution(size, patch):
     torch.manual_seed(0)
@@ -87,6 +110,9 @@ def test_sines_are_those_of_the_formula():
     assert table.shape == (15, 8) and len(table.unique(dim=0)) == 15
     with pytest.raises(ValueError, match="width=6 is no positive multiple of 4"):
         sine_positions(3, 5, 6)
+    for wrong in ((0, 5, 8), (3, 2.0, 8), (3, 5, 8.0)):
+        with pytest.raises(ValueError):
+            sine_positions(*wrong)
 
 
 def test_near_patches_have_nearer_positions_than_far_ones():
@@ -111,6 +137,14 @@ def test_growth_at_four_sizes():
         growth([225])
     with pytest.raises(ValueError, match="dtype"):
         growth(dtype="int8")
+    for sizes in (224, None, "224"):
+        with pytest.raises(ValueError, match=r"sizes must be a list of whole numbers"):
+            growth(sizes=sizes)
+    with pytest.raises(ValueError, match=r"patches must be a list"):
+        growth([224], 16)
+    # numpy's 32-bit integers would overflow at 4096 pixels.
+    small = growth(np.array([4096], dtype=np.int32), np.array([16], dtype=np.int32))
+    assert small.equals(growth([4096]))
 
 
 def test_growth_counts_what_the_model_does():

@@ -161,6 +161,13 @@ def test_a_missing_file():
         load_pretrained("nowhere.pt")
 
 
+def test_the_home_folder_may_be_written_short(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    torch.save(checkpoint(), tmp_path / "vit.pt")
+    assert load_pretrained("~/vit.pt", config=CONFIG).head.bias.shape == (7,)
+
+
 def test_without_timm_the_text_says_what_to_install(monkeypatch):
     real = builtins.__import__
 

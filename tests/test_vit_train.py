@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from attnlab_helpers.vit import (
+    ViT,
+    ViTConfig,
+    attention_weights,
     cat,
     hide_colours,
     recolour,
@@ -87,6 +90,53 @@ def test_the_model_recolours_the_cat_that_it_never_saw():
     assert error[True] < 0.9 * float((plain - image).abs().mean()) < error[False]
 
 
+@pytest.mark.parametrize(
+    ("shown", "error"),
+    [
+        (torch.ones(10, dtype=torch.bool), ValueError),
+        (torch.ones(14, 14, dtype=torch.bool), ValueError),
+        (torch.ones(1, 196, dtype=torch.bool), ValueError),
+        (torch.ones(196), TypeError),
+        ([True] * 196, TypeError),
+    ],
+)
+def test_what_is_shown_is_one_truth_value_a_patch(shown, error):
+    model, image = small_vit(), cat()
+    for call in (recolour, attention_weights):
+        with pytest.raises(error, match="shown"):
+            call(model, image, shown)
+    if isinstance(shown, torch.Tensor) and shown.shape != (1, 196):
+        with pytest.raises(error, match="shown"):
+            hide_colours(image[None], shown[None])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda image: image * 255, ValueError, "Divide by 255"),
+        (lambda image: (image * 255).byte(), TypeError, "divide by 255"),
+        (lambda image: image * 2 - 1, ValueError, r"clamp\(0, 1\)"),
+        (lambda image: image.numpy(), TypeError, "must be a torch tensor"),
+        (lambda image: image[None], ValueError, r"image\[0\]"),
+    ],
+)
+def test_the_model_is_given_pictures(change, error, text):
+    model, image, shown = small_vit(), change(cat()), some_shown(196, 0.1)[0]
+    with pytest.raises(error, match=text):
+        attention_weights(model, image)
+    with pytest.raises(error, match=text):
+        recolour(model, image, shown)
+
+
+def test_doubles_are_pictures_and_other_models_do_not_recolour():
+    model, shown = small_vit(), some_shown(196, 0.1)[0]
+    weights = attention_weights(model, cat().double())
+    assert torch.equal(weights, attention_weights(model, cat()))
+    other = ViT(ViTConfig(depth=1, width=8, heads=2))
+    with pytest.raises(ValueError, match="does not guess the colours"):
+        recolour(other, cat(), shown)
+
+
 def test_the_photographs_are_the_ones_we_know_and_the_cat_is_none():
     pytest.importorskip("sklearn")
     for photograph in PHOTOGRAPHS:
@@ -152,6 +202,9 @@ def test_the_weights_are_the_ones_their_notice_speaks_of():
     notice = (WEIGHTS / "NOTICE").read_text(encoding="utf-8")
     assert hashlib.sha256((WEIGHTS / "small_vit.pt").read_bytes()).hexdigest() in notice
     assert (WEIGHTS / "small_vit.pt").stat().st_size < 2_000_000
+    command = "python -m attnlab_helpers.vit.train --replace-shipped"
+    facts = notice.split(f"    {command}\n\n")[1].split("\n\nLearned from")[0].splitlines()
+    assert notice == train.notice(facts, command)
     for photograph in PHOTOGRAPHS:
         assert f"{photograph.package}/{photograph.path}" in notice
         assert photograph.rights in notice
@@ -159,6 +212,56 @@ def test_the_weights_are_the_ones_their_notice_speaks_of():
     said = float(notice.split("held out: ")[1].split()[0])
     assert train.held_out_loss(small_vit()) == pytest.approx(said, abs=0.002)
     assert said < 0.3 * train.held_out_loss(small_vit(trained=False))
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Training that takes no time, and hands the command a folder in place of the shipped one."""
+    monkeypatch.setattr(train, "train", lambda *asked: (small_vit(trained=False), [1.0]))
+    monkeypatch.setattr(train, "held_out_loss", lambda model: 0.5)
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    yield
+    torch.use_deterministic_algorithms(deterministic)
+    torch.utils.deterministic.fill_uninitialized_memory = filled
+
+
+def refused(capsys, *arguments: object) -> str:
+    with pytest.raises(SystemExit) as end:
+        train.main([str(one) for one in arguments])
+    assert end.value.code == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_the_shipped_weights_are_not_written_over_unasked(untrained, tmp_path, monkeypatch, capsys):
+    package = tmp_path / "package"
+    (package / "weights").mkdir(parents=True)
+    kept = package / train.WEIGHTS
+    kept.write_bytes(b"shipped")
+    monkeypatch.setattr(train, "__file__", str(package / "train.py"))
+    for arguments in ([], ["--out", kept], ["--out", kept.with_name("other.pt")]):
+        said = refused(capsys, *arguments)
+        assert "--out PATH" in said and "--replace-shipped" in said
+    refused(capsys, "--out", tmp_path / "a.pt", "--replace-shipped")
+    assert "is a folder" in refused(capsys, "--out", tmp_path)
+    (tmp_path / "NOTICE").write_text("the rights of somebody else")
+    assert "is not ours" in refused(capsys, "--out", tmp_path / "a.pt")
+    assert kept.read_bytes() == b"shipped" and not (tmp_path / "a.pt").exists()
+    assert (tmp_path / "NOTICE").read_text() == "the rights of somebody else"
+    train.main(["--replace-shipped", "--device", "cpu"])
+    assert kept.read_bytes()[:2] == b"PK"
+    assert "vit.train --replace-shipped\n" in kept.with_name("NOTICE").read_text(encoding="utf-8")
+
+
+def test_out_writes_weights_and_their_notice_and_may_again(untrained, tmp_path):
+    path = tmp_path / "mine" / "a.pt"
+    for _ in range(2):
+        train.main(["--out", str(path), "--steps", "3", "--seed", "7", "--device", "cpu"])
+    notice = (path.parent / "NOTICE").read_text(encoding="utf-8")
+    assert notice.startswith("a.pt holds") and str(tmp_path) not in notice
+    assert "python -m attnlab_helpers.vit.train --steps 3 --seed 7 --out a.pt\n" in notice
+    assert hashlib.sha256(path.read_bytes()).hexdigest() in notice
 
 
 def test_loading_leaves_the_global_generator_alone():

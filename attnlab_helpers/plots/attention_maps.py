@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import torch
@@ -11,8 +13,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ..vit.heads import attention_distance
+from ..vit.heads import query_distances
 from ..vit.patches import patch_grid
+from ..vit.pixels import check_picture
+from ..vit.shares import Looks, check_shares, check_weights, place, weights_of
 from . import style
 from .axes import new_figure
 from .photograph import Photograph, for_show, title_and_provenance
@@ -24,6 +28,32 @@ INK = (0.835, 0.369, 0.0)
 HEAT = LinearSegmentedColormap.from_list("attention", [(*INK, 0.0), (*INK, 0.95)])
 
 
+@dataclass(frozen=True)
+class Words:
+    """What a direction is called: above the map, at the scale, in the table, in the alt text."""
+
+    panel: str
+    unit: str
+    column: str
+    most: str
+
+
+WORDS: dict[str, Words] = {
+    "out": Words(
+        "what it attends to",
+        "times an even share",
+        "times_even_share",
+        "Most above an even share",
+    ),
+    "in": Words(
+        "who attends to it",
+        "times what patches give it on average",
+        "times_mean",
+        "Most above what patches give it on average",
+    ),
+}
+
+
 def attention_map(
     image: torch.Tensor,
     weights: torch.Tensor,
@@ -32,49 +62,64 @@ def attention_map(
     title: str,
     provenance: object,
     patch: int = 16,
+    looks: Looks = "out",
 ) -> Picture:
-    """What one patch attends to, over the photograph.
+    """What one patch attends to, or who attends to it, over the photograph.
 
     image (3, H, W), values 0 to 1; weights (N, N), attention among patches (one head, a mean of
-    heads, a rollout); query: (row, column) of the patch that looks. Its row of weights is
-    shown; 1 is an even share, 1 / N. The table has the ten patches that get most. ValueError
-    for a query outside the picture or weights that do not fit.
+    heads, a rollout): shares, so rows sum to one; query: (row, column) of the patch in the frame.
+
+    looks="out": its row of weights, what it gives to each patch. 1 is an even share, 1 / N; the
+    table's column is times_even_share. looks="in": its column, what each patch gives to it. 1 is
+    the mean of that column, times_mean in the table. The table has the ten strongest patches.
+    TypeError or ValueError for what does not fit, lies outside, or is no share.
     """
+    check_picture(image)
     grid = patch_grid(image.shape[-2], image.shape[-1], patch)
-    shares = _shares(weights, query, grid)
-    table = _strongest(shares, grid[1])
+    query = place(query, grid)
+    check_weights(weights, grid, ahead=())
+    check_shares(weights)
+    given = weights_of(weights, query, grid, looks)
+    words = WORDS[looks]
+    mean = float(given.mean()) if looks == "in" else 1 / len(given)
+    times = given / mean if mean else given
+    table = _strongest(given, times, grid[1]).rename(columns={"times": words.column})
 
     def draw() -> Figure:
         figure, left = new_figure(8.6, 4.7)
-        left.set_position((0.015, 0.09, 0.44, 0.80))
-        right = figure.add_axes((0.475, 0.09, 0.44, 0.80))
+        left.set_position((0.015, 0.08, 0.44, 0.78))
+        right = figure.add_axes((0.475, 0.08, 0.44, 0.78))
+        small = {"fontsize": 8.5, "color": style.MUTED_INK, "fontfamily": style.FONT}
+        left.set_title("the patch in the frame", pad=4, **small)
+        right.set_title(words.panel, pad=4, **small)
         left.imshow(for_show(image))
         _mark(left, query, patch)
-        heat = _heat(right, image, shares.reshape(grid))
+        heat = _heat(right, image, times.reshape(grid))
         _mark(right, query, patch)
+        strongest = table[table["weight"] > 0].head(5)
         for rank, (row, column) in enumerate(
-            zip(table["row"][:5], table["column"][:5], strict=True)
+            zip(strongest["row"], strongest["column"], strict=True)
         ):
             _number(right, rank + 1, (column + 0.5) * patch, (row + 0.5) * patch)
-        bar = figure.colorbar(heat, cax=figure.add_axes((0.925, 0.09, 0.018, 0.80)))
+        bar = figure.colorbar(heat, cax=figure.add_axes((0.925, 0.08, 0.018, 0.78)))
         bar.ax.tick_params(labelsize=8, colors=style.MUTED_INK, labelfontfamily=style.FONT)
-        bar.set_label(
-            "times an even share", fontsize=8, color=style.MUTED_INK, fontfamily=style.FONT
-        )
+        bar.set_label(words.unit, fontsize=8, color=style.MUTED_INK, fontfamily=style.FONT)
         title_and_provenance(figure, title, provenance)
         return figure
 
     first = "; ".join(
         f"row {row}, column {column} ({share:.1f} times)"
-        for row, column, share in table[["row", "column", "times_even_share"]]
+        for row, column, share in table[["row", "column", words.column]]
         .head(3)
         .itertuples(index=False)
     )
     alt = (
         f"{title}. Left, the photograph with the patch in row {query[0]}, column {query[1]} "
-        f"framed; right, what it attends to, strong colour over the same photograph in grey, the "
-        f"five strongest numbered. Most above an even share: {first}."
+        f"framed; right, {words.panel}, strong colour over the same photograph in grey, the "
+        f"five strongest numbered. {words.most}: {first}."
     )
+    if not given.any():
+        alt = f"{title}. No patch attends to the one in row {query[0]}, column {query[1]}."
     return Photograph(draw, title=title, alt=alt, table=table, provenance=provenance, width=860)
 
 
@@ -90,27 +135,38 @@ def head_grid(
     """One patch's map in every head: layers from left to right, heads from top to bottom.
 
     image (3, H, W), values 0 to 1; weights (layers, heads, N, N) among patches. Each map is
-    scaled to its own maximum. The table has a row a head: its distance in pixels over all
-    queries, this query's strongest patch and its share.
+    scaled to its own maximum. The table has a row a head: distance, how far this query looks in
+    pixels; mean_distance, how far the head's queries look on average (`vit.attention_distance`);
+    row, column and times_even_share of the patch that this query gives most. TypeError or
+    ValueError as in `attention_map`.
     """
+    check_picture(image)
     grid = patch_grid(image.shape[-2], image.shape[-1], patch)
-    if weights.dim() != 4:
-        raise ValueError(f"weights must be (layers, heads, N, N), not {tuple(weights.shape)}.")
+    query = place(query, grid)
+    check_weights(weights, grid, ahead=("layers", "heads"))
+    check_shares(weights)
     layers, heads = weights.shape[:2]
-    shares = [[_shares(weights[i, j], query, grid) for j in range(heads)] for i in range(layers)]
-    distances = attention_distance(weights, grid, patch)
+    count = grid[0] * grid[1]
+    shares = [
+        [weights_of(weights[i, j], query, grid) * count for j in range(heads)]
+        for i in range(layers)
+    ]
+    distances = query_distances(weights.detach(), grid, patch)
+    own = distances[..., query[0] * grid[1] + query[1]]
+    means = distances.mean(dim=-1)
     rows = []
     for layer in range(layers):
         for head in range(heads):
-            place = int(shares[layer][head].argmax())
+            most = int(shares[layer][head].argmax())
             rows.append(
                 {
                     "layer": layer,
                     "head": head,
-                    "distance": float(distances[layer, head]),
-                    "row": place // grid[1],
-                    "column": place % grid[1],
-                    "times_even_share": float(shares[layer][head][place]),
+                    "distance": float(own[layer, head]),
+                    "mean_distance": float(means[layer, head]),
+                    "row": most // grid[1],
+                    "column": most % grid[1],
+                    "times_even_share": float(shares[layer][head][most]),
                 }
             )
     table = pd.DataFrame(rows)
@@ -142,42 +198,22 @@ def head_grid(
     alt = (
         f"{title}. {layers * heads} small maps of what the patch in row {query[0]}, column "
         f"{query[1]} attends to, strong colour over the photograph in grey; layers from left to "
-        f"right, heads from top to bottom. Nearest looks layer {near['layer']:.0f}, head "
-        f"{near['head']:.0f} ({near['distance']:.0f} pixels), farthest layer {far['layer']:.0f}, "
-        f"head {far['head']:.0f} ({far['distance']:.0f} pixels)."
+        f"right, heads from top to bottom. It looks nearest in layer {near['layer']:.0f}, head "
+        f"{near['head']:.0f} ({near['distance']:.0f} pixels), farthest in layer "
+        f"{far['layer']:.0f}, head {far['head']:.0f} ({far['distance']:.0f} pixels)."
     )
     return Photograph(draw, title=title, alt=alt, table=table, provenance=provenance, width=860)
 
 
-def _shares(weights: torch.Tensor, query: tuple[int, int], grid: tuple[int, int]) -> np.ndarray:
-    """The query's row of weights, in even shares: float64 (N,)."""
-    rows, columns = grid
-    count = rows * columns
-    if tuple(weights.shape) != (count, count):
-        hint = ""
-        if weights.shape[-1] == count + 1:
-            hint = " The extra one is a class token: see vit.without_class_token."
-        raise ValueError(
-            f"weights has shape {tuple(weights.shape)}, but a picture of {rows} x {columns} "
-            f"patches needs ({count}, {count}).{hint}"
-        )
-    row, column = query
-    if not (0 <= row < rows and 0 <= column < columns):
-        raise ValueError(
-            f"query {query} lies outside: rows go from 0 to {rows - 1}, columns to {columns - 1}."
-        )
-    return weights[row * columns + column].detach().double().cpu().numpy() * count
-
-
-def _strongest(shares: np.ndarray, columns: int) -> pd.DataFrame:
-    order = np.argsort(-shares, kind="stable")[:10]
+def _strongest(given: np.ndarray, times: np.ndarray, columns: int) -> pd.DataFrame:
+    order = np.argsort(-given, kind="stable")[:10]
     return pd.DataFrame(
         {
             "rank": range(1, len(order) + 1),
             "row": order // columns,
             "column": order % columns,
-            "weight": shares[order] / len(shares),
-            "times_even_share": shares[order],
+            "weight": given[order],
+            "times": times[order],
         }
     )
 

@@ -9,6 +9,10 @@ from typing import Any
 import torch
 
 from ..vit.heads import rollout
+from ..vit.patches import patch_grid
+from ..vit.pixels import check_picture
+from ..vit.shares import check_shares, check_weights, place
+from ..vit.whole import whole
 from .attention_maps import attention_map
 from .picture import Picture
 
@@ -32,13 +36,13 @@ class AttentionPicker:
         head: int | str,
         patch: int,
     ) -> None:
-        if weights.dim() != 4:
-            raise ValueError(
-                f"weights has shape {tuple(weights.shape)}; the picker needs (layers, heads, N, "
-                "N), such as vit.attention_weights gives."
-            )
+        check_picture(image)
+        self.grid = patch_grid(image.shape[-2], image.shape[-1], patch)
+        check_weights(weights, self.grid, ahead=("layers", "heads"))
+        check_shares(weights)
         self.image, self.weights, self.patch = image, weights, patch
         self.title, self.provenance = title, provenance
+        query, layer, head = place(query, self.grid), self._layer(layer), self._head(head)
         self._start = (query, layer, head)
         self.picture = self.choose(query, layer, head)  # and a wrong start is an error at once
 
@@ -48,20 +52,13 @@ class AttentionPicker:
         head: a number, "mean of the heads" or "rollout up to the layer" (`vit.rollout` of all
         layers up to this one). ValueError for what does not exist.
         """
-        layers, heads = self.weights.shape[:2]
-        if not 0 <= layer < layers:
-            raise ValueError(f"layer {layer} does not exist: there are 0 to {layers - 1}.")
+        query, layer, head = place(query, self.grid), self._layer(layer), self._head(head)
         if head == ROLLOUT:
             chosen, name = rollout(self.weights[: layer + 1]), f"rollout of layers 0 to {layer}"
         elif head == MEAN:
             chosen, name = self.weights[layer].mean(dim=0), f"layer {layer}, {MEAN}"
-        elif isinstance(head, int) and 0 <= head < heads:
-            chosen, name = self.weights[layer, head], f"layer {layer}, head {head}"
         else:
-            raise ValueError(
-                f"head {head!r} does not exist: there are 0 to {heads - 1}, {MEAN!r} and "
-                f"{ROLLOUT!r}."
-            )
+            chosen, name = self.weights[layer, head], f"layer {layer}, head {head}"
         title = f"{self.title}: {name}, patch in row {query[0]}, column {query[1]}"
         return attention_map(
             self.image, chosen, query, title=title, provenance=self.provenance, patch=self.patch
@@ -75,7 +72,7 @@ class AttentionPicker:
         import ipywidgets
 
         (row, column), layer, head = self._start
-        rows, columns = (side // self.patch for side in self.image.shape[-2:])
+        rows, columns = self.grid
         layers, heads = self.weights.shape[:2]
 
         def slider(name: str, value: int, count: int) -> Any:
@@ -100,6 +97,27 @@ class AttentionPicker:
         for control in controls:
             control.observe(redraw, names="value")
         return ipywidgets.VBox([*controls, shown])
+
+    def _layer(self, layer: int) -> int:
+        layers = self.weights.shape[0]
+        number = whole(layer)
+        if number is None or not 0 <= number < layers:
+            raise ValueError(
+                f"layer {layer!r} does not exist: there are the whole numbers 0 to {layers - 1}."
+            )
+        return number
+
+    def _head(self, head: int | str) -> int | str:
+        heads = self.weights.shape[1]
+        if isinstance(head, str) and head in (MEAN, ROLLOUT):
+            return head
+        number = whole(head)
+        if number is None or not 0 <= number < heads:
+            raise ValueError(
+                f"head {head!r} does not exist: there are 0 to {heads - 1}, {MEAN!r} and "
+                f"{ROLLOUT!r}."
+            )
+        return number
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         # A live notebook takes the widget; an exported one, or one without ipywidgets, the picture.

@@ -28,8 +28,11 @@ NAME_ROOM = 1.35  # inches for a curve's name, behind its end; bold letters are 
 
 
 def plain_number(value: float) -> str:
-    """A number on an axis or in a sentence: three digits that count, no unit."""
-    return f"{value:,.3g}" if abs(value) < 1e6 else f"{value:.0e}"
+    """A number on an axis or in a sentence, no unit: 0.125, 12.5, 1,250, 1.25e+07.
+
+    Three digits that count, but from a thousand to a million all in front of the point.
+    """
+    return f"{value:,.0f}" if 999.5 <= abs(value) <= 1e6 else f"{value:.3g}"
 
 
 # What a unit's column ends in (so that tables show it with its unit), and its text.

@@ -11,6 +11,7 @@ from . import style
 from .axes import dress, new_figure
 from .picture import Picture
 
+COLUMNS = ("layer", "head", "distance")
 LOOKS = (("#c04a00", "o", "-"), ("#0072b2", "s", "--"), ("#007a58", "^", "-."))
 
 
@@ -20,10 +21,24 @@ def head_distances(
     """How far every head looks, layer by layer: a mark a head, a line through each layer's mean.
 
     tables: name -> what `vit.head_table` gave (columns layer, head, distance in pixels), at
-    most three. After figure 7 of arXiv 2010.11929.
+    most three. After figure 7 of arXiv 2010.11929. TypeError for what is no such dictionary,
+    ValueError for none, more, or tables without these columns or rows.
     """
+    if not isinstance(tables, Mapping):
+        raise TypeError(
+            f"tables must be a dictionary, name -> head_table(...), not {type(tables).__name__}: "
+            'head_distances({"trained": table}, ...).'
+        )
     if not tables or len(tables) > len(LOOKS):
         raise ValueError(f"head_distances draws one to {len(LOOKS)} tables, not {len(tables)}.")
+
+    for name, table in tables.items():
+        if not isinstance(table, pd.DataFrame):
+            raise TypeError(f"{name!r} must be a table, not {type(table).__name__}.")
+        missing = [column for column in COLUMNS if column not in table.columns]
+        if missing or table.empty:
+            lacks = f"columns: {', '.join(missing)}" if missing else "rows"
+            raise ValueError(f"table {name!r} has no {lacks}. vit.head_table makes such tables.")
 
     def draw() -> Figure:
         figure, axes = new_figure(7.6, 3.9)
@@ -52,7 +67,7 @@ def head_distances(
         f"{name}: from {table['distance'].min():.0f} to {table['distance'].max():.0f} pixels"
         for name, table in tables.items()
     )
-    columns = ["run", "layer", "head", "distance"]
-    rows = pd.concat([t.assign(run=name) for name, t in tables.items()], ignore_index=True)[columns]
+    runs = [table.assign(run=name)[["run", *COLUMNS]] for name, table in tables.items()]
+    rows = pd.concat(runs, ignore_index=True)
     alt = f"{title}. A mark for the mean attention distance of every head, over layers. {spans}."
     return Picture(draw, title=title, alt=alt, table=rows, provenance=provenance, width=760)

@@ -15,9 +15,14 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from ..vit.patches import patch_grid
+from ..vit.pixels import check_picture
+from ..vit.whole import whole_number
 from . import style
 from .axes import new_figure
 from .picture import Picture
+from .timeline.labels import ruler, shorten_middle
+
+WIDTH = 8.6  # inches, the widest
 
 
 class Photograph(Picture):
@@ -50,15 +55,21 @@ class Photograph(Picture):
 def photographs(pictures: Mapping[str, torch.Tensor], *, title: str, provenance: object) -> Picture:
     """Show pictures side by side, each with its name above it and its size below.
 
-    pictures: name -> (3, H, W) or (H, W), values 0 to 1 (what lies outside is cut off). At most
-    six; ValueError for none or more.
+    pictures: name -> (3, H, W) or (H, W) in floating point, values 0 to 1. At most six;
+    ValueError for none, more, or values outside 0 to 1, TypeError for another type.
     """
+    if not isinstance(pictures, Mapping):
+        raise TypeError(
+            f"pictures must be a dictionary, name -> picture, not {type(pictures).__name__}."
+        )
     if not 1 <= len(pictures) <= 6:
         raise ValueError(f"photographs shows one to six pictures, not {len(pictures)}.")
+    for name, picture in pictures.items():
+        check_picture(picture, repr(name), grey=True)
+    side = min(3.4, (WIDTH - 0.2) / len(pictures))
+    width = width_for(len(pictures) * side + 0.2, title, provenance)
 
     def draw() -> Figure:
-        width = 8.6
-        side = min(3.4, (width - 0.2) / len(pictures))
         height = side + 0.95
         figure, spare = new_figure(width, height)
         spare.remove()
@@ -67,7 +78,8 @@ def photographs(pictures: Mapping[str, torch.Tensor], *, title: str, provenance:
             box = ((0.1 + place * side) / width, 0.42 / height, 0.96 * side / width, side / height)
             axes = figure.add_axes(box)
             axes.imshow(for_show(picture), interpolation="nearest")
-            axes.set_title(name, pad=4, **small)
+            shown = shorten_middle(str(name), 0.94 * side, ruler(8.5))
+            axes.set_title(shown, pad=4, **small)
             axes.set_xlabel(f"{picture.shape[-2]} x {picture.shape[-1]}", **small)
             axes.set_xticks([])
             axes.set_yticks([])
@@ -77,25 +89,37 @@ def photographs(pictures: Mapping[str, torch.Tensor], *, title: str, provenance:
     table = pd.DataFrame(
         {"picture": list(pictures), "shape": [str(tuple(p.shape)) for p in pictures.values()]}
     )
-    alt = f"{title}. Side by side: {'; '.join(pictures)}."
-    return Photograph(draw, title=title, alt=alt, table=table, provenance=provenance, width=860)
+    alt = f"{title}. Side by side: {'; '.join(map(str, pictures))}."
+    pixels = round(100 * width)
+    return Photograph(draw, title=title, alt=alt, table=table, provenance=provenance, width=pixels)
 
 
 def apart(image: torch.Tensor, patch: int = 16, gap: int = 4) -> torch.Tensor:
     """The picture with its patches pulled apart: (3, H, W) -> larger, white between the patches.
 
-    ValueError when the patches do not divide the picture.
+    image has values 0 to 1. ValueError when the patches do not divide the picture, TypeError or
+    ValueError for what is no picture or no gap.
     """
+    check_picture(image)
+    gap = whole_number("gap", gap, low=0)
     channels, height, width = image.shape
     rows, columns = patch_grid(height, width, patch)
+    patch = int(patch)
     step = patch + gap
-    sheet = torch.ones(channels, rows * step - gap, columns * step - gap, dtype=image.dtype)
+    sheet = image.new_ones(channels, rows * step - gap, columns * step - gap)
     for row in range(rows):
         for column in range(columns):
             piece = image[:, row * patch : (row + 1) * patch, column * patch : (column + 1) * patch]
             y, x = row * step, column * step
             sheet[:, y : y + patch, x : x + patch] = piece
     return sheet
+
+
+def width_for(content: float, title: str, provenance: object) -> float:
+    """Inches, at most WIDTH: as wide as what is shown, or the words above and below it."""
+    # The title is bold, and the ruler measures plain letters.
+    words = max(1.15 * ruler(11)(title), ruler(8)(str(provenance))) + 0.25
+    return min(WIDTH, max(content, words))
 
 
 def title_and_provenance(figure: Figure, title: str, provenance: object) -> None:

@@ -48,10 +48,12 @@ class Picture:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         data = base64.b64encode(self._png).decode("ascii")
+        # The picture itself shows its provenance; who cannot see it finds it in the two texts.
+        alt = f"{self.alt} Source: {self.provenance}." if self.provenance else self.alt
         html = (
             f'<figure class="attnlab-picture"><img width="{self.width}" '
-            f'alt="{escape(self.alt, quote=True)}" src="data:image/png;base64,{data}">'
-            f"<figcaption>{escape(self.title)}: {escape(self.provenance)}</figcaption>"
+            f'alt="{escape(alt, quote=True)}" src="data:image/png;base64,{data}">'
+            f"<figcaption>{escape(self.title)}</figcaption>"
             "<details><summary>The numbers</summary>"
             f"{table_html(self.table, self.title, self.provenance)}</details></figure>"
         )

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from .model import ViTConfig
 from .patches import patch_grid
+from .whole import whole_number
 
 # Colours are predicted for cells of 4 x 4 pixels: two numbers each, sixteen cells a patch.
 CELL = 4
@@ -57,15 +58,30 @@ def hide_colours(
     """Pictures whose colours are gone where `shown` is False; brightness stays.
 
     images (batch, 3, H, W), shown boolean (batch, patches). errors (batch, patches, 2), or
-    None: added to the colours of whole patches that are shown.
+    None: added to the colours of whole patches that are shown. TypeError or ValueError for what
+    does not fit.
     """
+    if images.dim() != 4 or images.shape[1] != 3:
+        raise ValueError(f"images has shape {tuple(images.shape)}, not (batch, 3, height, width).")
     rows, columns = patch_grid(images.shape[-2], images.shape[-1], patch)
+    check_shown(shown, (len(images), rows * columns))
     brightness, colours = split_colours(images)
     if errors is not None:
         tiles = errors.transpose(1, 2).reshape(len(images), 2, rows, columns)
         colours = colours + _enlarge(tiles, patch)
     mask = shown.reshape(-1, 1, rows, columns).to(images.dtype)
     return join_colours(brightness, colours * _enlarge(mask, patch))
+
+
+def check_shown(shown: torch.Tensor, shape: tuple[int, ...]) -> None:
+    """Raise unless `shown` is a boolean tensor of this shape: True = the patch shows its colour."""
+    if not isinstance(shown, torch.Tensor) or shown.dtype != torch.bool:
+        kind = shown.dtype if isinstance(shown, torch.Tensor) else type(shown).__name__
+        raise TypeError(f"shown must be a boolean tensor (True = the colour is given), not {kind}.")
+    if tuple(shown.shape) != shape:
+        raise ValueError(
+            f"shown has shape {tuple(shown.shape)}, but one truth value a patch is needed: {shape}."
+        )
 
 
 def target(images: torch.Tensor, patch: int = 16) -> torch.Tensor:
@@ -96,6 +112,7 @@ def some_shown(patches: int, fraction: float, *, batch: int = 1, seed: int = 0) 
 
     At least one; `fraction` of them, rounded. ValueError for a fraction outside 0 to 1.
     """
+    patches, batch = whole_number("patches", patches), whole_number("batch", batch)
     if not 0 <= fraction <= 1:
         raise ValueError(f"fraction={fraction!r} must be from 0 to 1.")
     generator = torch.Generator().manual_seed(seed)

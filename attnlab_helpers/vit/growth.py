@@ -9,6 +9,7 @@ import pandas as pd
 from ..problem import DTYPES
 from .model import VIT_B16_CONFIG, ViTConfig
 from .patches import patch_grid
+from .whole import whole_number
 
 
 def growth(
@@ -30,13 +31,22 @@ def growth(
     attention_share: attention_flops of both together. A multiplication and an addition count as
     two; patch projection, softmax, norms and the head are left out.
 
-    Raises ValueError for a size that its patches do not divide, or an unknown dtype.
+    Raises ValueError for a size that its patches do not divide, no list of sizes, or an unknown
+    dtype.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}.")
+    asked = {"sizes": sizes, "patches": patches}
+    for name, values in asked.items():
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise ValueError(
+                f"{name} must be a list of whole numbers, such as [224], not {values!r}."
+            )
+        # As Python's integers: numpy's small ones overflow where N x N is counted.
+        asked[name] = [whole_number(f"a number in {name}", value) for value in values]
     rows = []
-    for patch in patches:
-        for size in sizes:
+    for patch in asked["patches"]:
+        for size in asked["sizes"]:
             down, across = patch_grid(size, size, patch)
             tokens = down * across + int(config.class_token)
             width, hidden = config.width, config.hidden

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib.resources
 import io
+import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
+
+from .whole import whole
 
 # A small file can unpack to a picture that fills the memory. Pillow refuses above twice its own
 # limit; this is that number, said in our own words and before a byte is unpacked.
@@ -22,7 +26,7 @@ class NotAnImage(ValueError):
     """A file holds no picture that can be used; the text says why and what can be done."""
 
 
-def cat(size: int | tuple[int, int] = 224) -> torch.Tensor:
+def cat(size: int | Sequence[int] = 224) -> torch.Tensor:
     """The photograph of Chelsea the cat, centre square: float32 (3, size, size), values 0 to 1.
 
     Taken by Stefan van der Walt, CC0; it lies inside scikit-image's wheel as `data.chelsea`
@@ -31,22 +35,28 @@ def cat(size: int | tuple[int, int] = 224) -> torch.Tensor:
     return read_image(packaged_picture("skimage", "data/chelsea.png"), "chelsea.png", size)
 
 
-def load_image(path: str | Path, size: int | tuple[int, int] = 224) -> torch.Tensor:
+def load_image(path: str | Path, size: int | Sequence[int] = 224) -> torch.Tensor:
     """A picture file as float32 (3, height, width), values 0 (black) to 1 (white).
 
     size: side of a square in pixels, or (height, width). The picture is turned as its camera
     noted, cut to that shape around its centre and resized. Grey becomes three equal channels,
     what is transparent becomes white, 16 bits a channel are used in full, of an animation the
-    first frame. Numbers outside 0 to 1 in a floating-point picture are stretched to that range.
+    first frame. Numbers outside 0 to 1 in a floating-point picture, and above 65,535 in one of
+    32-bit integers, are stretched to that range (and become 0 if they are all the same). Nothing
+    says how many of 16 bits a camera used: 12 bits in such a file come out dark, 1/16 at most.
 
-    Raises FileNotFoundError, and NotAnImage for a file that holds no picture, a damaged one, or
-    one of more than 178,956,970 pixels.
+    Raises TypeError for what is no path, FileNotFoundError, and NotAnImage for a file that holds
+    no picture, a damaged one, or one of more than 178,956,970 pixels.
     """
-    path = Path(path)
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be the path of a picture file, not {type(path).__name__}.")
+    path = Path(path).expanduser()
     if path.is_dir():
         raise NotAnImage(f"{path} is a folder. Give the path of one picture in it.")
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}. Relative paths start at {Path.cwd()}.")
+    if not path.is_file():
+        raise NotAnImage(f"{path} is no ordinary file. Give the path of a picture.")
     return read_image(path.read_bytes(), path.name, size)
 
 
@@ -67,7 +77,7 @@ def packaged_picture(package: str, inside: str) -> bytes:
         ) from None
 
 
-def read_image(data: bytes, name: str, size: int | tuple[int, int]) -> torch.Tensor:
+def read_image(data: bytes, name: str, size: int | Sequence[int]) -> torch.Tensor:
     """As `load_image`, from the file's bytes; `name` is what error messages call it."""
     height, width = _check_size(size)
     try:
@@ -87,7 +97,8 @@ def read_image(data: bytes, name: str, size: int | tuple[int, int]) -> torch.Ten
             "TIFF and BMP can be read: save the picture as one of them."
         ) from None
     except Image.DecompressionBombError:
-        raise NotAnImage(_too_many_pixels(name, "more")) from None
+        # Pillow refuses before it says how many pixels there are.
+        raise NotAnImage(_too_many_pixels(name, "too many")) from None
     except (OSError, SyntaxError, ValueError, EOFError) as problem:
         raise NotAnImage(
             f"{name} is damaged or cut off: {problem}. Open it in a picture viewer and save it "
@@ -95,10 +106,9 @@ def read_image(data: bytes, name: str, size: int | tuple[int, int]) -> torch.Ten
         ) from None
 
 
-def _check_size(size: int | tuple[int, int]) -> tuple[int, int]:
-    both = size if isinstance(size, tuple) else (size, size)
-    whole = all(isinstance(side, int) and not isinstance(side, bool) for side in both)
-    if len(both) != 2 or not whole or not all(1 <= side <= MAX_SIDE for side in both):
+def _check_size(size: int | Sequence[int]) -> tuple[int, int]:
+    both = tuple(map(whole, size if isinstance(size, tuple | list) else (size, size)))
+    if len(both) != 2 or None in both or not all(1 <= side <= MAX_SIDE for side in both):
         raise ValueError(
             f"size={size!r} must be a whole number of pixels from 1 to {MAX_SIDE:,}, "
             "or two of them: (height, width)."

@@ -6,6 +6,7 @@ attention says, then what its MLP says, to the tokens that pass through it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,7 @@ from torch import nn
 from .multihead import Attention, MultiHeadAttention
 from .patches import PatchEmbedding, patch_grid
 from .positions import sine_positions
+from .whole import whole_number
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,15 @@ class ViTConfig:
     epsilon: float = 1e-6
 
     def __post_init__(self) -> None:
+        for name in ("image", "patch", "channels", "width", "depth", "heads", "outputs"):
+            # The class is frozen; numpy's integers become Python's, which cannot overflow.
+            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
         patch_grid(self.image, self.image, self.patch)
+        ratio = self.mlp_ratio
+        if isinstance(ratio, bool) or not (isinstance(ratio, int | float) and math.isfinite(ratio)):
+            raise ValueError(f"mlp_ratio must be a finite number, not {ratio!r}.")
+        if self.hidden < 1:
+            raise ValueError(f"mlp_ratio={ratio!r} leaves the MLP without a number in its middle.")
         if self.width % self.heads:
             raise ValueError(f"width {self.width} cannot be shared out over {self.heads} heads.")
         if self.readout not in ("class", "patches"):
@@ -175,6 +185,8 @@ class ViT(nn.Module):
         """
         side = self.config.image
         expected = (self.config.channels, side, side)
+        if not isinstance(images, torch.Tensor):
+            raise TypeError(f"images must be a torch tensor, not {type(images).__name__}.")
         if images.dim() != 4 or tuple(images.shape[1:]) != expected:
             raise ValueError(
                 f"images has shape {tuple(images.shape)}, but this model takes (batch, "

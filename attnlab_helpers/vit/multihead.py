@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from ..attention import IMPLEMENTATIONS
+from ..attention.arguments import check
+from .whole import whole_number
 
 Attention = str | Callable[..., torch.Tensor]
 
@@ -27,7 +29,8 @@ class MultiHeadAttention(nn.Module):
         self, width: int, heads: int, *, bias: bool = True, attention: Attention = "naive"
     ) -> None:
         super().__init__()
-        if heads < 1 or width % heads:
+        width, heads = whole_number("width", width), whole_number("heads", heads)
+        if width % heads:
             raise ValueError(f"width {width} cannot be shared out over {heads} heads evenly.")
         self.width, self.heads, self.head_dim = width, heads, width // heads
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
@@ -49,21 +52,27 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The same result, and the attention weights (batch, heads, N, N) that made it.
 
-        weights[b, h, i, j] says how much token i takes from token j; a row sums to one. The
-        matrix is computed in the open here, whatever `attention` is set to, because fused
-        kernels never hold it.
+        weights[b, h, i, j] says how much token i takes from token j; a row sums to one, and is
+        zero where the mask lets a token see none. The matrix is computed in the open here,
+        whatever `attention` is set to, because fused kernels never hold it.
         """
         q, k, v = self.project(x)
-        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
-        if mask is not None and mask.dtype == torch.bool:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        elif mask is not None:
-            scores = scores + mask
+        call = check(q, k, v, mask=mask)
+        scores = q @ k.transpose(-2, -1) * call.scale
+        if call.bias is not None:
+            scores = scores + call.bias
+        if call.hidden is not None:
+            scores = scores.masked_fill(call.hidden, float("-inf"))
         weights = torch.softmax(scores, dim=-1)
+        if call.dead_rows is not None:
+            weights = weights.masked_fill(call.dead_rows, 0.0)
         return self.output(self.join(weights @ v)), weights
 
     def project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Queries, keys, values of all heads, (batch, heads, N, head_dim) each, by one product."""
+        if not isinstance(x, torch.Tensor) or x.dim() != 3 or x.shape[-1] != self.width:
+            given = tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
+            raise ValueError(f"x must be a tensor (batch, N, {self.width}), not {given}.")
         batch, tokens, _ = x.shape
         split = self.qkv(x).reshape(batch, tokens, 3, self.heads, self.head_dim)
         q, k, v = split.permute(2, 0, 3, 1, 4)
@@ -120,6 +129,8 @@ def torch_mask(mask: torch.Tensor) -> torch.Tensor:
     translation: there True means "take part". A float mask means the same everywhere, it is
     added to the scores; TypeError for it, so that nobody negates one.
     """
+    if not isinstance(mask, torch.Tensor):
+        raise TypeError(f"mask must be a torch tensor, not {type(mask).__name__}.")
     if mask.dtype != torch.bool:
         raise TypeError(
             f"only boolean masks are read in opposite ways; this one is {mask.dtype}. A float "

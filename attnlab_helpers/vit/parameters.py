@@ -19,6 +19,8 @@ def parameter_table(model: ViT | ViTConfig = VIT_B16_CONFIG) -> pd.DataFrame:
     if isinstance(model, ViTConfig):
         with torch.device("meta"):
             model = ViT(model)
+    if not isinstance(model, ViT):
+        raise TypeError(f"model must be a ViT or a ViTConfig, not {type(model).__name__}.")
     counts = dict.fromkeys(PARTS, 0)
     for name, parameter in model.named_parameters():
         counts[_part(name)] += parameter.numel()

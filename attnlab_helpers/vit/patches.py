@@ -6,13 +6,21 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .whole import whole, whole_number
+
 
 def patch_grid(height: int, width: int, patch: int) -> tuple[int, int]:
     """Rows and columns of patches of `patch` x `patch` pixels; ValueError unless both divide."""
-    if not isinstance(patch, int) or isinstance(patch, bool) or patch < 1:
-        raise ValueError(f"patch must be a whole number of pixels of 1 or more, not {patch!r}.")
+    asked = {"height": height, "width": width, "patch": patch}
+    sizes = {name: whole(value) for name, value in asked.items()}
+    for name, size in sizes.items():
+        if size is None or size < 1:
+            raise ValueError(
+                f"{name} must be a whole number of pixels of 1 or more, not {asked[name]!r}."
+            )
+    height, width, patch = sizes.values()
     for name, side in (("height", height), ("width", width)):
-        if side < 1 or side % patch:
+        if side % patch:
             below, above = side // patch * patch, (side // patch + 1) * patch
             choices = f"{below} or {above}" if below else f"{above}"
             raise ValueError(
@@ -29,11 +37,15 @@ def to_patches(images: torch.Tensor, patch: int = 16) -> torch.Tensor:
     row from the top left; within one, channel by channel and in each row by row. ValueError
     when the patches do not divide the picture.
     """
+    if not isinstance(images, torch.Tensor):
+        raise TypeError(f"images must be a torch tensor, not {type(images).__name__}.")
     if images.dim() < 3:
         raise ValueError(
             f"images has shape {tuple(images.shape)}, but to_patches takes (channels, height, "
             "width) or (batch, channels, height, width)."
         )
+    patch_grid(*images.shape[-2:], patch)
+    patch = int(patch)
     *batch, channels, height, width = images.shape
     rows, columns = patch_grid(height, width, patch)
     cut = images.reshape(*batch, channels, rows, patch, columns, patch)
@@ -50,8 +62,10 @@ def to_patches_by_convolution(images: torch.Tensor, patch: int = 16) -> torch.Te
     images (batch, channels, height, width) -> (batch, patches, channels * patch * patch). Each
     of the kernel's outputs picks out one number of the patch: its weights are a one among zeros.
     """
+    _check_batch(images)
     channels, height, width = images.shape[-3:]
     patch_grid(height, width, patch)
+    patch = int(patch)
     numbers = channels * patch * patch
     pick = torch.eye(numbers, dtype=images.dtype, device=images.device)
     cut = F.conv2d(images, pick.reshape(numbers, channels, patch, patch), stride=patch)
@@ -63,7 +77,7 @@ def from_patches(
 ) -> torch.Tensor:
     """Undo `to_patches`: (..., patches, channels * patch^2) -> (..., channels, height, width)."""
     rows, columns = patch_grid(height, width, patch)
-    *batch, count, numbers = patches.shape
+    *batch, count, numbers = patches.shape if patches.dim() >= 2 else (0, 0)
     if (count, numbers) != (rows * columns, channels * patch * patch):
         raise ValueError(
             f"patches has shape {tuple(patches.shape)}; a picture of {channels} x {height} x "
@@ -87,6 +101,10 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, patch: int = 16, channels: int = 3, width: int = 768) -> None:
         super().__init__()
+        patch, channels, width = (
+            whole_number(name, value)
+            for name, value in (("patch", patch), ("channels", channels), ("width", width))
+        )
         self.patch, self.channels, self.width = patch, channels, width
         self.projection = nn.Linear(channels * patch * patch, width)
 
@@ -96,11 +114,30 @@ class PatchEmbedding(nn.Module):
 
     def as_product(self, images: torch.Tensor) -> torch.Tensor:
         """Cut by reshaping, then one matrix product: (batch, patches, width)."""
+        _check_batch(images, self.channels)
         return self.projection(to_patches(images, self.patch))
 
     def as_convolution(self, images: torch.Tensor) -> torch.Tensor:
         """One convolution, no cutting: (batch, patches, width)."""
+        _check_batch(images, self.channels)
         patch_grid(images.shape[-2], images.shape[-1], self.patch)
         kernel = self.projection.weight.reshape(self.width, self.channels, self.patch, self.patch)
         projected = F.conv2d(images, kernel, self.projection.bias, stride=self.patch)
         return projected.flatten(2).transpose(1, 2)
+
+
+def _check_batch(images: torch.Tensor, channels: int | None = None) -> None:
+    """Raise unless images is a floating-point tensor (batch, channels, height, width)."""
+    if not isinstance(images, torch.Tensor):
+        raise TypeError(f"images must be a torch tensor, not {type(images).__name__}.")
+    if images.dim() != 4 or channels not in (None, images.shape[1]):
+        advice = " Add the missing batch dimension: images[None]." if images.dim() == 3 else ""
+        raise ValueError(
+            f"images has shape {tuple(images.shape)}, but (batch, {channels or 'channels'}, "
+            f"height, width) is needed.{advice}"
+        )
+    if not images.is_floating_point():
+        raise TypeError(
+            f"images has dtype {images.dtype}, but floating point is needed: images / 255 for "
+            "8-bit pixels."
+        )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from .whole import whole, whole_number
+
 
 def sine_positions(
     rows: int, columns: int, width: int, *, longest: float = 10_000.0
@@ -20,11 +22,13 @@ def sine_positions(
 
     Raises ValueError unless width is a positive multiple of 4.
     """
-    if width < 4 or width % 4:
+    rows, columns = whole_number("rows", rows), whole_number("columns", columns)
+    if whole(width) is None or width < 4 or width % 4:
         raise ValueError(
             f"width={width} is no positive multiple of 4: a sine and a cosine for each of the "
             "two coordinates are needed."
         )
+    width = int(width)
     frequencies = longest ** (-torch.arange(width // 4, dtype=torch.float64) / (width // 4))
     column = torch.arange(columns, dtype=torch.float64)[:, None] * frequencies
     row = torch.arange(rows, dtype=torch.float64)[:, None] * frequencies

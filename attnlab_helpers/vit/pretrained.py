@@ -118,7 +118,7 @@ def read_checkpoint(path: str | Path) -> dict[str, torch.Tensor]:
     .safetensors needs the package safetensors. A file with more in it than one state dict is
     looked into for "state_dict" or "model". ValueError for anything else.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}. Relative paths start at {Path.cwd()}.")
     if path.suffix == ".safetensors":

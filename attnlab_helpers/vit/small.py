@@ -6,9 +6,10 @@ import importlib.resources
 
 import torch
 
-from .colours import SMALL_CONFIG, hide_colours, paint
+from .colours import CELL, SMALL_CONFIG, check_shown, hide_colours, paint
 from .model import ViT
 from .multihead import Attention
+from .pixels import check_picture
 
 WEIGHTS = "weights/small_vit.pt"
 
@@ -17,7 +18,7 @@ def small_vit(*, trained: bool = True, seed: int = 0, attention: Attention = "na
     """The small vision transformer that ships with the package, ready to be looked at.
 
     14 x 14 patches of 16 pixels, no class token, width 128, six blocks of four heads; it guesses
-    the colours of patches (see `colours`). Trained by `python -m attnlab_helpers.vit.train`, on
+    the colours of patches (see `colours`). Trained by `attnlab_helpers.vit.train`, on
     photographs among which the cat is not; NOTICE beside the weights names them. trained=False:
     the numbers it started from, or with another `seed` others. The global generator is left alone.
     """
@@ -35,11 +36,17 @@ def small_vit(*, trained: bool = True, seed: int = 0, attention: Attention = "na
 def recolour(model: ViT, image: torch.Tensor, shown: torch.Tensor) -> torch.Tensor:
     """The picture as the model sees its colours, (3, H, W), when only some patches show theirs.
 
-    image (3, H, W), values 0 to 1; shown boolean (patches,), True = the colour is given.
+    image (3, H, W), values 0 to 1; shown boolean (patches,), True = the colour is given. Both
+    go to the model's device, and there the result is. TypeError or ValueError for what does not
+    fit, or a model that does not guess colours.
     """
+    config = model.config
+    if config.readout != "patches" or config.outputs != 2 * (config.patch // CELL) ** 2:
+        raise ValueError("this model does not guess the colours of patches: use small_vit().")
+    pictures, some = _for_model(model, image, shown)
     with torch.no_grad():
-        grey = hide_colours(image[None], shown[None], patch=model.config.patch)
-        return paint(image[None], model(grey, ~shown[None]), model.config.patch)[0]
+        grey = hide_colours(pictures, some, patch=config.patch)
+        return paint(pictures, model(grey, ~some), config.patch)[0]
 
 
 def attention_weights(
@@ -48,10 +55,24 @@ def attention_weights(
     """All of the model's attention on one picture: (layers, heads, N, N), rows sum to one.
 
     image (3, H, W), values 0 to 1. shown: as in `recolour`; None shows all colours. N counts a
-    class token if the model has one.
+    class token if the model has one. It runs where the model is. TypeError or ValueError for
+    what does not fit. A model that wants other values than 0 to 1 is asked by `with_weights`.
     """
+    pictures, some = _for_model(model, image, shown)
     with torch.no_grad():
-        if shown is None:
-            return model.with_weights(image[None])[1][0]
-        grey = hide_colours(image[None], shown[None], patch=model.config.patch)
-        return model.with_weights(grey, ~shown[None])[1][0]
+        if some is None:
+            return model.with_weights(pictures)[1][0]
+        grey = hide_colours(pictures, some, patch=model.config.patch)
+        return model.with_weights(grey, ~some)[1][0]
+
+
+def _for_model(
+    model: ViT, image: torch.Tensor, shown: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Checked, with a batch dimension, on the model's device and the picture in its dtype."""
+    check_picture(image)
+    weight = model.head.weight
+    if shown is None:
+        return image[None].to(weight), None
+    check_shown(shown, (model.config.patches,))
+    return image[None].to(weight), shown[None].to(weight.device)

@@ -1,10 +1,11 @@
-"""Train the small model: `python -m attnlab_helpers.vit.train`.
+"""Train the small model: `python -m attnlab_helpers.vit.train --out PATH`.
 
-Makes weights/small_vit.pt and NOTICE beside it from the photographs in `photographs.py`, each with
-its author and licence; it needs the extra `train`. Meant for a GPU: minutes there, many hours on
-a CPU (try it with --steps 20 --out elsewhere/try.pt). On a CPU one seed gives the same bytes each
-time, which is tested; GPUs and versions round differently, so there expect the same numbers for
-the heads within a few percent, not the same bytes.
+Writes the weights to PATH and NOTICE beside it, from the photographs in `photographs.py`, each
+with its author and licence; it needs the extra `train`. The weights that ship with the package
+are left alone, unless `--replace-shipped` asks for new ones in their place. Meant for a GPU:
+minutes there, many hours on a CPU (try it with --steps 20 --out elsewhere/try.pt). On a CPU one
+seed gives the same bytes each time, which is tested; GPUs and versions round differently, so
+there expect the same numbers for the heads within a few percent, not the same bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import io
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -125,11 +126,12 @@ def _save(model: ViT, path: Path) -> str:
     return hashlib.sha256(held.getvalue()).hexdigest()
 
 
-NOTICE = """small_vit.pt holds the weights of attnlab's small vision transformer, in half precision.
+OURS = "holds the weights of attnlab's small vision transformer"
+NOTICE = """{name} holds the weights of attnlab's small vision transformer, in half precision.
 The command below made it from photographs that ship inside Python packages. No photograph is in
 this folder. The cat (skimage/data/chelsea.png) was held out.
 
-    python -m attnlab_helpers.vit.train
+    {command}
 
 {facts}
 
@@ -139,20 +141,65 @@ CC0: creativecommons.org/publicdomain/zero/1.0; CC BY 2.0: creativecommons.org/l
 """
 
 
-def notice(facts: list[str]) -> str:
-    """The text beside the weights: how they were made, and whose photographs they learned from."""
+def notice(facts: list[str], command: str, name: str = Path(WEIGHTS).name) -> str:
+    """The text beside the weights: how they were made, and whose photographs they learned from.
+
+    facts: a line each; command: what made them; name: of the file of weights.
+    """
     rights = [f"- {p.package}/{p.path}: {p.title}. {p.rights}." for p in PHOTOGRAPHS]
-    return NOTICE.format(facts="\n".join(facts), rights="\n".join(rights))
+    return NOTICE.format(
+        name=name, command=command, facts="\n".join(facts), rights="\n".join(rights)
+    )
 
 
-def main() -> None:
+def where_to(out: Path | None, replace_shipped: bool) -> Path:
+    """The file to write; ValueError, before anything is computed, where none may be written."""
+    shipped = Path(__file__).parent / WEIGHTS
+    if replace_shipped and out is None:
+        return shipped
+    both = (
+        "--out PATH writes the weights there and a NOTICE beside them; --replace-shipped writes "
+        "over the weights that ship with the package"
+    )
+    if out is None or replace_shipped:
+        raise ValueError(f"say where the weights shall go, in one of two ways: {both}.")
+    out = out.expanduser()
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: --out takes the name of a file, such as model.pt.")
+    if out.resolve().parent == shipped.resolve().parent:
+        raise ValueError(f"{out} lies beside the weights that ship with the package: {both}.")
+    beside = out.with_name("NOTICE")
+    if beside.exists() and OURS not in beside.read_text(encoding="utf-8", errors="replace"):
+        raise ValueError(
+            f"{beside} is not ours and would be written over: choose another folder for --out."
+        )
+    return out
+
+
+def command_of(asked: argparse.Namespace) -> str:
+    """The command line that says what was asked for, without the folder of --out."""
+    words = ["python -m attnlab_helpers.vit.train"]
+    for name, usual in (("steps", STEPS), ("batch", BATCH), ("seed", 0)):
+        if getattr(asked, name) != usual:
+            words.append(f"--{name} {getattr(asked, name)}")
+    return " ".join([*words, f"--out {asked.out.name}" if asked.out else "--replace-shipped"])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Train the small vision transformer.")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--batch", type=int, default=BATCH)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / WEIGHTS)
-    asked = parser.parse_args()
+    parser.add_argument("--out", type=Path, help="the file to write; NOTICE goes beside it")
+    parser.add_argument(
+        "--replace-shipped", action="store_true", help="write over the package's own weights"
+    )
+    asked = parser.parse_args(arguments)
+    try:
+        path = where_to(asked.out, asked.replace_shipped)
+    except ValueError as problem:
+        parser.error(str(problem))
     # The same bytes again on the same machine: these two are this program's, not a notebook's.
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.use_deterministic_algorithms(True)
@@ -160,16 +207,17 @@ def main() -> None:
     begin = time.perf_counter()
     model, losses = train(asked.steps, asked.batch, asked.seed, asked.device)
     seconds = time.perf_counter() - begin
-    digest = _save(model, asked.out)
+    digest = _save(model, path)
     end = losses[-200:]
     facts = [
         f"steps {asked.steps}, batch {asked.batch}, seed {asked.seed}: {seconds:.0f} s, "
         f"{provenance(asked.device)}",
         f"loss at the end (mean of the last {len(end)} steps): {sum(end) / len(end):.4f}",
         f"loss on the cat, held out: {held_out_loss(model):.4f}",
-        f"SHA-256 of {asked.out.name}: {digest}",
+        f"SHA-256 of {path.name}: {digest}",
     ]
-    asked.out.with_name("NOTICE").write_text(notice(facts), encoding="utf-8")
+    text = notice(facts, command_of(asked), path.name)
+    path.with_name("NOTICE").write_text(text, encoding="utf-8")
     print("\n".join(facts))
 
 
