@@ -423,3 +423,15 @@ def test_j18_grouped_decode_and_permuted_views(name, device) -> None:
     packed = torch.randn(84, 3, 3, 64, generator=torch.Generator().manual_seed(5)).to(device)
     views = [packed.permute(1, 2, 0, 3)] * 3
     assert_close_to_oracle(IMPLEMENTATIONS[name](*views), *views)
+
+
+@EACH
+@pytest.mark.parametrize("shape", [(), (1,), (6,)])
+def test_masks_of_few_dimensions_broadcast(name, shape) -> None:
+    q, k, v = AttentionProblem(1, 2, 5, 8, kv_len=6, dtype="float32").tensors("cpu")
+    mask = torch.ones(shape, dtype=torch.bool)
+    if shape == (6,):
+        mask[2:] = False
+    assert_close_to_oracle(IMPLEMENTATIONS[name](q, k, v, mask=mask), q, k, v, mask=mask)
+    bias = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    assert_close_to_oracle(IMPLEMENTATIONS[name](q, k, v, mask=bias), q, k, v, mask=bias)

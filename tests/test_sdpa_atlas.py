@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from attnlab_helpers import NoRecording, sdpa
 from attnlab_helpers.machine import Provenance
@@ -15,6 +16,7 @@ from attnlab_helpers.sdpa import atlas as atlas_module
 from attnlab_helpers.sdpa import record_atlas
 from attnlab_helpers.sdpa.atlas import FOUND, QUESTION, build, load_atlas, read_atlas, save
 from attnlab_helpers.sdpa.cell import Cell
+from attnlab_helpers.study import NoGpu
 
 HERE = Provenance("live", "NVIDIA Test", "2026-11-30", {"torch": "2.11.0"})
 ORDER = ("cudnn", "flash", "efficient", "math")
@@ -93,11 +95,10 @@ def test_the_same_cell_is_exact_and_its_question_can_be_asked_again(atlas) -> No
 
 def test_the_nearest_cell_lies_on_the_same_side_of_pytorchs_rules(atlas) -> None:
     near = {
-        62: 60,  # no multiple of 8 either, although 64 is as near
+        68: 60,  # no multiple of 8 either, although 64 is nearer
         56: 64,
         72: 64,
         200: 256,
-        129: 256,  # above 128, although 64 is nearer in number
     }
     for head_dim, expected in near.items():
         number, exact = atlas.nearest(Cell(AttentionProblem(8, 16, 128, head_dim)))
@@ -115,6 +116,10 @@ def test_the_nearest_cell_lies_on_the_same_side_of_pytorchs_rules(atlas) -> None
         (Cell(AttentionProblem(2, 4, 1, 64, kv_len=64)), "lengths 'decode'"),
         (Cell(NARROW, "boolean"), "mask 'boolean'"),
         (Cell(NARROW, layout="strided"), "layout 'strided'"),
+        (Cell(AttentionProblem(2, 4, 64, 129)), "multiple of 8 or 4"),
+        (Cell(AttentionProblem(2, 4, 64, 300)), "multiple of 8 or 4"),
+        (Cell(AttentionProblem(2, 4, 0, 64)), "is empty"),
+        (Cell(AttentionProblem(2, 4, 64, 0)), "is empty"),
     ],
 )
 def test_another_question_is_not_answered_with_this_one(atlas, cell, words) -> None:
@@ -169,6 +174,8 @@ def test_reasons_name_each_backend_once_in_pytorchs_order(shipped) -> None:
 
 
 def test_without_an_atlas_the_error_says_how_to_make_one(tmp_path, monkeypatch, shipped) -> None:
+    for gpu in ("NVIDIA Test", "nvidia-test", "test"):
+        assert sdpa.load_atlas(gpu).provenance.device == "NVIDIA Test"
     with pytest.raises(NoRecording, match=r"no atlas of A100.*nvidia-test.*record_atlas"):
         load_atlas("A100")
     with pytest.raises(ValueError, match="is not one of"):
@@ -253,3 +260,16 @@ def test_the_first_backend_of_the_order_that_can_is_the_one_that_ran(recorded) -
     for _, row in recorded.cells.iterrows():
         can = [name for name in recorded.priority if row.get(f"why_not_{name}", "") == ""]
         assert row["ran"] == can[0]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_asking_live_without_a_gpu_says_what_else_can_be_done() -> None:
+    for ask in (sdpa.choose, sdpa.reasons):
+        with pytest.raises(NoGpu, match="source='recorded'"):
+            ask(AttentionProblem(1, 1, 8, 8), source="live")
+
+
+def test_a_factor_that_calls_everything_changed_is_refused(atlas) -> None:
+    for factor in (0, 0.5, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="factor must be above 1"):
+            sdpa.changes(atlas, atlas, factor=factor)

@@ -16,8 +16,8 @@ from types import ModuleType
 
 import torch
 
-from ..problem import Causal
-from .arguments import UnsupportedProblem, check_tensors
+from ..options import Causal, check_scale
+from .arguments import UnsupportedProblem, check_mask, check_tensors
 from .implementation import Implementation
 
 REPOSITORY = "kernels-community/flash-attn2"
@@ -106,8 +106,10 @@ def check_call(
     cannot be said in flash-attn's terms and is refused.
     """
     check_tensors(q, k, v, causal)
+    check_scale(scale)
     q_len, kv_len = q.shape[2], k.shape[2]
     if mask is not None:
+        check_mask(mask, q, k)  # a wrong mask is wrong everywhere, and no reason to go elsewhere
         raise _unsupported("it takes no mask")
     if q.dtype not in (torch.float16, torch.bfloat16):
         raise _unsupported(f"it computes float16 and bfloat16, not {q.dtype}")
@@ -123,6 +125,9 @@ def check_call(
     if folder is None:
         _check_card(q)
     scale = q.shape[3] ** -0.5 if scale is None else scale
+    if scale <= 0:
+        # As for PyTorch's fused kernels: the maximum is taken before the scale.
+        q, scale = q * scale, 1.0
     function = load(folder).flash_attn_func
     q, k, v = (tensor.transpose(1, 2) for tensor in (q, k, v))
     return HubCall(q, k, v, scale, bool(causal), function)

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch.backends import cuda as cuda_backends
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ..problem import Causal
+from ..options import Causal
 from ..quiet import hold_c_stderr
 from .arguments import UnsupportedProblem, check, check_tensors
 from .implementation import Implementation
@@ -102,6 +102,8 @@ def translate(
         attn_mask = checked.bias
     else:
         attn_mask = checked.bias.masked_fill(checked.hidden, float("-inf"))
+    if attn_mask is not None and attn_mask.dim() < 2:  # PyTorch wants at least (q_len, kv_len)
+        attn_mask = attn_mask.reshape((1,) * (2 - attn_mask.dim()) + attn_mask.shape)
     scale = checked.scale
     if scale <= 0:
         # Fused kernels take the maximum before they scale, which is wrong for a negative scale;

@@ -58,7 +58,8 @@ class Atlas:
 
         status, ran, reason, kernel, activities, median_ns, peak_memory_bytes, error, allowed
         are of `auto`; agrees: error <= allowed; `why_not_<backend>`: the reason ("" when it can);
-        fastest, fastest_ns: of all backends that could; slowdown: median_ns / fastest_ns.
+        fastest, fastest_ns: of all backends that could; slowdown: median_ns / fastest_ns, and 1
+        where the fastest is the one that ran.
         """
         question = list(QUESTION)
         auto = self.frame[self.frame["asked"] == "auto"].drop(
@@ -73,18 +74,26 @@ class Atlas:
         best = timed.loc[timed.groupby("cell")["median_ns"].idxmin()].set_index("cell")
         auto["fastest"] = auto["cell"].map(best["asked"])
         auto["fastest_ns"] = auto["cell"].map(best["median_ns"])
-        auto["slowdown"] = auto["median_ns"] / auto["fastest_ns"]
+        # Where the fastest is the backend that ran, two timings of one thing differ by noise.
+        same = auto["fastest"] == auto["ran"]
+        auto["slowdown"] = (auto["median_ns"] / auto["fastest_ns"]).mask(same, 1.0)
         rest = [column for column in auto.columns if column not in ("cell", *question)]
         return auto.set_index("cell")[question + rest]
 
     def nearest(self, cell: Cell) -> tuple[int, bool]:
         """The number of the recorded cell that is most like this one, and whether it is the same.
 
-        dtype, mask, kind of lengths, grouped or not, layout and direction must agree; head dim
-        comes next, and one on the same side of PyTorch's rules (multiples of 8 and 4, 128, 256)
-        goes before a nearer one. Raises NoRecording when nothing agrees.
+        dtype, mask, kind of lengths, grouped or not, layout and direction must agree, and the
+        head dims must lie on the same side of PyTorch's rules (multiples of 8 and 4, 128, 256);
+        the nearest head dim comes next. Raises NoRecording when nothing agrees, and for an empty
+        problem: the grid holds none.
         """
         wanted = describe(cell)
+        if 0 in (wanted[name] for name in ("batch", "heads", "head_dim", "q_len", "kv_len")):
+            raise NoRecording(
+                f"{cell.label} is empty, and empty problems are not in the atlas. No fused kernel "
+                "takes one: PyTorch leaves them to math (see its reasons on a GPU)."
+            )
         cells = self.cells.assign(grouped=self.cells["heads"] != self.cells["kv_heads"])
         fitting = cells
         for column in NEVER_MIXED:
@@ -97,6 +106,16 @@ class Atlas:
                     f"what it asks otherwise, {column} {value!r} was not recorded, but {there}."
                 )
             fitting = kept
+        head_dims = sorted(fitting["head_dim"].unique())
+        fitting = fitting[
+            [_sides(int(one)) == _sides(wanted["head_dim"]) for one in fitting["head_dim"]]
+        ]
+        if fitting.empty:
+            raise NoRecording(
+                f"the atlas of {self.provenance.device} has no cell like {cell.label}: PyTorch "
+                "asks whether head_dim is a multiple of 8 or 4 and at most 128 or 256, and none of "
+                f"{', '.join(map(str, head_dims))} answers as {wanted['head_dim']} does."
+            )
         distances = [_distance(wanted, row) for row in fitting.to_dict("records")]
         best = min(range(len(distances)), key=lambda index: distances[index])
         return int(fitting.index[best]), distances[best] == 0
@@ -136,19 +155,17 @@ def describe(cell: Cell) -> dict[str, Any]:
     }
 
 
+def _sides(head_dim: int) -> tuple[bool, ...]:
+    """On which side of PyTorch's rules a head dim lies: across one, the answer is another."""
+    return (head_dim % 8 == 0, head_dim % 4 == 0, head_dim <= 128, head_dim <= 256)
+
+
 def _distance(wanted: dict[str, Any], row: dict[str, Any]) -> float:
     def apart(name: str) -> float:
         return abs(math.log2(max(wanted[name], 1)) - math.log2(max(row[name], 1)))
 
-    def rules(head_dim: int) -> tuple[bool, ...]:
-        return (head_dim % 8 == 0, head_dim % 4 == 0, head_dim <= 128, head_dim <= 256)
-
-    broken = sum(
-        one != other
-        for one, other in zip(rules(wanted["head_dim"]), rules(row["head_dim"]), strict=True)
-    )
     sizes = sum(apart(name) for name in ("batch", "heads", "kv_heads", "q_len", "kv_len"))
-    return 1000.0 * broken + 30.0 * apart("head_dim") + sizes
+    return 30.0 * apart("head_dim") + sizes
 
 
 def build(
@@ -222,7 +239,8 @@ def load_atlas(gpu: str | None = None) -> Atlas:
     Raises NoRecording with what there is.
     """
     paths = sorted(SHIPPED.glob("*/*.json.gz"))
-    fitting = [path for path in paths if gpu is None or gpu.lower() in path.parent.name]
+    wanted = "" if gpu is None else "-".join(str(gpu).lower().split())
+    fitting = [path for path in paths if wanted in path.parent.name]
     if not fitting:
         there = ", ".join(f"{path.parent.name} ({path.stem})" for path in paths) or "none"
         raise NoRecording(

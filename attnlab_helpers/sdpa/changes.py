@@ -14,6 +14,8 @@ def changes(before: Atlas, after: Atlas, *, factor: float = 1.2) -> pd.DataFrame
     applies); before and after (what ran, or the status); before_ns, after_ns; ratio (after_ns /
     before_ns). A time counts as changed from `factor` on, up or down.
     """
+    if not factor > 1:
+        raise ValueError(f"factor must be above 1 (1.2 is a fifth slower), not {factor!r}.")
     question = list(QUESTION)
     left, right = (
         atlas.cells.assign(shown=atlas.cells["ran"].fillna(atlas.cells["status"]))

@@ -12,6 +12,7 @@ import torch
 from ..machine import Provenance, provenance
 from ..problem import AttentionProblem
 from ..profiling import capture, peak_memory, time_call
+from ..study import NoGpu
 from .atlas import load_atlas
 from .backends import BACKENDS, FUSED, backend_that_ran, priority
 from .cell import Cell, Direction, Layout, Mask, prepare
@@ -137,6 +138,10 @@ def _is_live(source: Source) -> bool:
         # ATTNLAB_SOURCE=recorded asks the atlas on a GPU machine too: notebooks are built so.
         found = "live" if torch.cuda.is_available() else "recorded"
         source = os.environ.get("ATTNLAB_SOURCE", found)
+    if source == "live" and not torch.cuda.is_available():
+        raise NoGpu(
+            "there is no CUDA GPU here to ask. source='recorded' answers from the recorded atlas."
+        )
     return source == "live"
 
 
