@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not display:
         print(
             "No display here: JupyterLab prints an address below; open it in a browser. From "
-            "another machine, first forward its port: ssh -L 8888:localhost:8888 <this machine>",
+            "another machine, first forward its port: ssh -L PORT:localhost:PORT <this machine>",
             flush=True,
         )
     command = lab_command(root, display=display, as_root=as_root, extra=extra)
