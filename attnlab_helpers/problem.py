@@ -6,7 +6,6 @@ function. Both make their own tensors, so that a name and a seed are enough to r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Protocol
@@ -128,13 +127,6 @@ class AttentionProblem:
         length = f"n{self.q_len}" if self.kv_len == self.q_len else f"n{self.q_len}.{self.kv_len}"
         scale = "" if self.scale is None else f"-s{self.scale!r}"
         return f"attn-b{self.batch}-{heads}-{length}-d{self.head_dim}-{self.dtype}-{causal}{scale}"
-
-    @property
-    def default_scale(self) -> float:
-        """1/sqrt(head_dim), or the scale that was asked for."""
-        if self.scale is not None:
-            return self.scale
-        return 1.0 / math.sqrt(self.head_dim) if self.head_dim else 1.0
 
     def tensors(
         self, device: str | torch.device, seed: int = 0

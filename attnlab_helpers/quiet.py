@@ -20,10 +20,6 @@ class HeldOutput:
 
     lines: list[str] = field(default_factory=list)
 
-    def containing(self, *words: str) -> list[str]:
-        """Lines that hold any of the words, upper and lower case alike."""
-        return [line for line in self.lines if any(word.lower() in line.lower() for word in words)]
-
 
 @contextmanager
 def hold_c_stderr() -> Iterator[HeldOutput]:

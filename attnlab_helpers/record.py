@@ -8,7 +8,6 @@ GPU are replaced only when every notebook has passed. Then the dispatch atlas is
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import tempfile
@@ -32,16 +31,12 @@ def record(sources: list[Path], target: Path, *, keep_others: bool) -> list[Path
     """
     with tempfile.TemporaryDirectory(prefix="attnlab") as scratch:
         fresh = Path(scratch) / "recordings"
-        os.environ["ATTNLAB_RECORD"] = str(fresh)  # read by the notebooks' kernels
-        os.environ["ATTNLAB_SOURCE"] = "live"
-        try:
-            for source in sources:
-                start = time.monotonic()
-                print(f"{source.stem} ...", end=" ", flush=True)
-                execute(read_source(source), source.parent.parent, source.stem)
-                print(f"{time.monotonic() - start:.0f} s", flush=True)
-        finally:
-            del os.environ["ATTNLAB_RECORD"], os.environ["ATTNLAB_SOURCE"]
+        variables = {"ATTNLAB_RECORD": str(fresh), "ATTNLAB_SOURCE": "live"}
+        for source in sources:
+            start = time.monotonic()
+            print(f"{source.stem} ...", end=" ", flush=True)
+            execute(read_source(source), source.parent.parent, source.stem, variables)
+            print(f"{time.monotonic() - start:.0f} s", flush=True)
         files: list[Path] = []
         for made in sorted(fresh.glob("*")):
             folder = target / made.name

@@ -146,21 +146,32 @@ def measure(
     return result
 
 
-def _replays(source: Source, device: object) -> bool:
+def resolve_source(source: Source) -> Literal["live", "recorded"]:
+    """What "auto" means here: live where there is a GPU, unless ATTNLAB_SOURCE says otherwise.
+
+    ATTNLAB_SOURCE=recorded replays on a GPU machine too: notebooks are built that way.
+    ValueError for anything that is neither.
+    """
     if source not in ("auto", "live", "recorded"):
         raise ValueError(f"source={source!r} is not one of 'auto', 'live', 'recorded'.")
+    if source != "auto":
+        return source
+    found = "live" if torch.cuda.is_available() else "recorded"
+    asked = os.environ.get("ATTNLAB_SOURCE", found)
+    if asked not in ("live", "recorded"):
+        raise ValueError(f"ATTNLAB_SOURCE={asked!r} is not one of 'live', 'recorded'.")
+    return asked
+
+
+def _replays(source: Source, device: object) -> bool:
     if source == "recorded" and device is not None:
         raise ValueError(
             "source='recorded' replays what a recorded GPU did; leave `device` out (gpu='H200' "
             "chooses among recorded ones), or take source='live'."
         )
-    if source == "auto" and device is None:
-        # ATTNLAB_SOURCE=recorded replays on a GPU machine too: notebooks are built that way.
-        source = "live" if torch.cuda.is_available() else "recorded"
-        source = os.environ.get("ATTNLAB_SOURCE", source)
-        if source not in ("live", "recorded"):
-            raise ValueError(f"ATTNLAB_SOURCE={source!r} is not one of 'live', 'recorded'.")
-    return source == "recorded"
+    if source == "auto" and device is not None:  # a device that is named is measured on
+        return False
+    return resolve_source(source) == "recorded"
 
 
 def _device(device: str | torch.device | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,8 +68,16 @@ class Session:
 
 
 @contextmanager
-def kernel_for(notebook: NotebookNode, folder: str | Path, name: str) -> Iterator[Session]:
-    """A fresh kernel that works in `folder`, for `notebook`; `name` appears in error messages."""
+def kernel_for(
+    notebook: NotebookNode,
+    folder: str | Path,
+    name: str,
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Session]:
+    """A fresh kernel that works in `folder`, for `notebook`; `name` appears in error messages.
+
+    variables: environment variables of the kernel, beside those of this process.
+    """
     client = NotebookClient(
         notebook,
         kernel_name="python3",
@@ -82,16 +90,21 @@ def kernel_for(notebook: NotebookNode, folder: str | Path, name: str) -> Iterato
         resources={"metadata": {"path": str(folder)}},
     )
     # The debugger's warning about frozen modules goes to the terminal and says nothing to us.
-    environment = os.environ | {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    environment = os.environ | {"PYDEVD_DISABLE_FILE_VALIDATION": "1"} | dict(variables or {})
     with client.setup_kernel(env=environment):
         yield Session(client, name)
 
 
-def execute(notebook: NotebookNode, folder: str | Path, name: str) -> None:
+def execute(
+    notebook: NotebookNode,
+    folder: str | Path,
+    name: str,
+    variables: Mapping[str, str] | None = None,
+) -> None:
     """Runs every code cell in order in one fresh kernel; outputs are kept in `notebook`.
 
     Errors are accepted in cells tagged `raises-exception` only; elsewhere CellFailed is raised.
     """
-    with kernel_for(notebook, folder, name) as session:
+    with kernel_for(notebook, folder, name, variables) as session:
         for index, cell in enumerate(notebook.cells):
             session.run_cell(cell, index)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import Literal
 
 import pandas as pd
 import torch
@@ -12,13 +10,11 @@ import torch
 from ..machine import Provenance, provenance
 from ..problem import AttentionProblem
 from ..profiling import capture, peak_memory, time_call
-from ..study import NoGpu
+from ..study import NoGpu, Source, resolve_source
 from .atlas import load_atlas
 from .backends import BACKENDS, FUSED, backend_that_ran, priority
 from .cell import Cell, Direction, Layout, Mask, prepare
 from .probe import why_not
-
-Source = Literal["auto", "live", "recorded"]
 
 
 @dataclass(frozen=True)
@@ -132,17 +128,12 @@ def reasons(
 
 
 def _is_live(source: Source) -> bool:
-    if source not in ("auto", "live", "recorded"):
-        raise ValueError(f"source={source!r} is not one of 'auto', 'live', 'recorded'.")
-    if source == "auto":
-        # ATTNLAB_SOURCE=recorded asks the atlas on a GPU machine too: notebooks are built so.
-        found = "live" if torch.cuda.is_available() else "recorded"
-        source = os.environ.get("ATTNLAB_SOURCE", found)
-    if source == "live" and not torch.cuda.is_available():
+    live = resolve_source(source) == "live"
+    if live and not torch.cuda.is_available():
         raise NoGpu(
             "there is no CUDA GPU here to ask. source='recorded' answers from the recorded atlas."
         )
-    return source == "live"
+    return live
 
 
 def _why(backend: str, against: dict[str, str], order: tuple[str, ...]) -> str:

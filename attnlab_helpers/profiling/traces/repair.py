@@ -20,7 +20,6 @@ BACKSLASH = "held a backslash that is no JSON escape; read as a plain backslash.
 INNER_QUOTE = "held an unescaped quote inside a text; read as part of it."
 MISSING_QUOTE = "missed the quote before the name of a field; read as if it were there."
 EMPTY = "held a field without a value; read as no value."
-SURROGATE = "held half of a two-part character; shown as its code."
 
 _BARE = re.compile(r'[^,{}\[\]"\n]+')
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
