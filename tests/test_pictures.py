@@ -1,5 +1,6 @@
 """Pictures with axes: what is drawn, said in words and tabled; quiet fonts; no widgets needed."""
 
+import itertools
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from attnlab_helpers.plots import apart, curves, matrices, memory_stairs, photographs
-from attnlab_helpers.plots.curves import plain_number
+from attnlab_helpers.plots.curves import keep_apart, plain_number
 
 HELD = pd.DataFrame(
     {"operator": ["aten::bmm", "aten::mul"], "new_bytes": [1024, 2048], "held_bytes": [1024, 3072]}
@@ -179,7 +180,7 @@ def test_stairs_mark_the_peak() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: curves([1], {}, title="", x_label="", provenance=""), "one to 4 curves"),
+        (lambda: curves([1], {}, title="", x_label="", provenance=""), "one to 6 curves"),
         (lambda: curves([1], {"a": []}, title="", x_label="", provenance=""), "0 values for 1"),
         (
             lambda: curves([0, 1], {"a": [1, 2]}, title="", x_label="", provenance=""),
@@ -245,3 +246,25 @@ assert "<img" in bundle["text/html"]
     )
     assert answer.returncode == 0, answer.stderr
     assert "findfont" not in answer.stderr
+
+
+def test_names_at_the_ends_keep_their_distance_and_move_little() -> None:
+    assert keep_apart([0, 10, 20], 5) == [0, 10, 20]
+    assert keep_apart([7, 7, 7], 10) == [-3, 7, 17]
+    assert keep_apart([0, 1, 30, 31, 32], 10) == [-4.5, 5.5, 21, 31, 41]
+    places = keep_apart([0, 8, 16, 17], 10)
+    gaps = [b - a for a, b in itertools.pairwise(places)]
+    assert min(gaps) > 9.999
+    assert sum(places) == pytest.approx(41)
+
+
+def test_sizes_in_bytes_are_written_as_sizes_and_every_second_of_many() -> None:
+    x = [2**power for power in range(10, 34, 2)]
+    picture = curves(
+        x, {"copy": [1.0 * size for size in x]}, title="t", x_label="size", x_unit="bytes",
+        provenance="p", unit="", y_label="GB/s",
+    )  # fmt: skip
+    axes = picture.figure().axes[0]
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert labels[:3] == ["1 KiB", "", "16 KiB"]
+    assert "1 KiB" in picture.alt and picture.table.columns[0] == "size_bytes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
@@ -20,9 +21,12 @@ LOOKS = (
     ("#c04a00", "s", "--"),
     ("#007a58", "^", "-."),
     ("#6a4fa3", "D", ":"),
+    ("#8a5a00", "v", (0, (5, 1, 1, 1, 1, 1))),
+    ("#32383f", "x", (0, (1, 1))),
 )
 
 
+MOST_TICKS = 9  # more sizes than these, and every second has its number
 NAME_PT = 9
 NAME_ROOM = 1.35  # inches for a curve's name, behind its end; bold letters are wider than the ruler
 
@@ -62,6 +66,48 @@ def _need_logarithm(x: Sequence[float], series: Mapping[str, Sequence[float]], l
             )
 
 
+def _name_the_ends(axes: Axes, last: float, series: Mapping[str, Sequence[float]]) -> None:
+    """Write each curve's name behind its end, from below, none closer than a line to another."""
+    heights = {
+        name: axes.transData.transform((last, list(values)[-1]))[1]
+        for name, values in series.items()
+    }
+    line = 1.25 * NAME_PT * axes.figure.dpi / 72
+    colors = {name: look[0] for name, look in zip(series, LOOKS, strict=False)}
+    ordered = sorted(heights, key=heights.__getitem__)
+    places = keep_apart([heights[name] for name in ordered], line)
+    for name, place in zip(ordered, places, strict=True):
+        shown = shorten_middle(str(name), NAME_ROOM, ruler(NAME_PT))
+        axes.annotate(
+            f" {shown}", (last, list(series[name])[-1]),
+            xytext=(6, (place - heights[name]) * 72 / axes.figure.dpi),
+            textcoords="offset points", color=colors[name], va="center", fontweight="bold",
+            fontsize=NAME_PT, fontfamily=style.FONT,
+        )  # fmt: skip
+
+
+def keep_apart(places: Sequence[float], distance: float) -> list[float]:
+    """Ascending `places`, moved as little as need be so that neighbours keep `distance`.
+
+    Those that would touch become one group around its middle, until no two groups touch.
+    """
+    groups: list[tuple[float, int]] = []  # middle, size
+    for place in places:
+        middle, size = place, 1
+        while groups:
+            before, count = groups[-1]
+            if middle - before >= distance * (size + count) / 2:
+                break
+            middle, size = (middle * size + before * count) / (size + count), size + count
+            groups.pop()
+        groups.append((middle, size))
+    return [
+        middle + (rank - (size - 1) / 2) * distance
+        for middle, size in groups
+        for rank in range(size)
+    ]
+
+
 def curves(
     x: Sequence[float],
     series: Mapping[str, Sequence[float]],
@@ -69,39 +115,39 @@ def curves(
     title: str,
     x_label: str,
     provenance: object,
+    x_unit: str = "",
     y_label: str = "time",
     unit: str = "ns",
     log_y: bool = True,
 ) -> Picture:
     """Draw series over sizes; each curve carries its name at its end.
 
-    x: sizes, above 0. series: name of a curve -> one value a size, in `unit`: "ns" (times),
-    "bytes" or "" (plain numbers). log_y: a logarithmic axis for the values, which must then be
-    above 0. ValueError for no x, one that is not above 0, series that do not fit x, more than
-    four, or an unknown unit.
+    x: sizes, above 0, in `x_unit`. series: name of a curve -> one value a size, in `unit`. A
+    unit is "ns" (times), "bytes" or "" (plain numbers). log_y: a logarithmic axis for the
+    values, which must then be above 0. ValueError for no x, one that is not above 0, series
+    that do not fit x, more than six, or an unknown unit.
     """
     if not series or len(series) > len(LOOKS):
         raise ValueError(f"curves draws one to {len(LOOKS)} curves, not {len(series)}.")
-    if unit not in UNITS:
-        raise ValueError(f"unit {unit!r} is not one of {', '.join(map(repr, UNITS))}.")
+    for one in (unit, x_unit):
+        if one not in UNITS:
+            raise ValueError(f"unit {one!r} is not one of {', '.join(map(repr, UNITS))}.")
     for name, values in series.items():
         if len(values) != len(x):
             raise ValueError(f"curve {name!r} has {len(values)} values for {len(x)} sizes.")
     _need_logarithm(x, series, log_y)
     ending, text = UNITS[unit]
+    x_ending, x_text = UNITS[x_unit] if x_unit else ("", "{:,.0f}".format)
 
     def draw() -> Figure:
         figure, axes = new_figure(7.6, 3.9)
-        for (name, values), (color, marker, dash) in zip(series.items(), LOOKS, strict=False):
+        for values, (color, marker, dash) in zip(series.values(), LOOKS, strict=False):
             axes.plot(x, values, color=color, marker=marker, linestyle=dash, linewidth=2)
-            shown = shorten_middle(str(name), NAME_ROOM, ruler(NAME_PT))
-            axes.annotate(
-                f" {shown}", (x[-1], values[-1]), xytext=(6, 0), textcoords="offset points",
-                color=color, va="center", fontweight="bold", fontsize=NAME_PT,
-                fontfamily=style.FONT,
-            )  # fmt: skip
         axes.set_xscale("log", base=2)
-        axes.set_xticks(list(x), [f"{size:,.0f}" for size in x])
+        every = 1 if len(x) <= MOST_TICKS else 2
+        axes.set_xticks(
+            list(x), [x_text(size) if n % every == 0 else "" for n, size in enumerate(x)]
+        )
         axes.xaxis.set_minor_locator(NullLocator())
         if log_y:
             axes.set_yscale("log")
@@ -113,13 +159,14 @@ def curves(
         dress(axes, title, x_label, y_label, provenance)
         axes.margins(x=0.03)
         axes.set_position((0.12, 0.17, 0.66, 0.72))  # room for the names at the right
+        _name_the_ends(axes, x[-1], series)
         return figure
 
     columns = {f"{name}{ending}": list(values) for name, values in series.items()}
-    frame = pd.DataFrame({x_label: list(x)} | columns)
+    frame = pd.DataFrame({f"{x_label}{x_ending}": list(x)} | columns)
     ends = "; ".join(
         f"{name} goes from {text(values[0])} to {text(values[-1])}"
         for name, values in series.items()
     )
-    alt = f"{title}. Curves over {x_label} from {x[0]:,.0f} to {x[-1]:,.0f}: {ends}."
+    alt = f"{title}. Curves over {x_label} from {x_text(x[0])} to {x_text(x[-1])}: {ends}."
     return Picture(draw, title=title, alt=alt, table=frame, provenance=provenance, width=760)

@@ -78,6 +78,31 @@ def time_call(
     return TimeStats.of(samples, "wall clock", False)
 
 
+def time_back_to_back(
+    call: Callable[[], Any], device: str | torch.device, *, rounds: int = 7
+) -> TimeStats:
+    """Time `call` as part of a row of calls, each asked for while the one before runs.
+
+    One sample a round: the time of many calls over their number. Nothing is flushed, so a call
+    finds in the L2 cache what the one before left there, and where the GPU is done before the
+    CPU has asked for the next, it is the asking that is timed. The first round is dropped.
+    """
+    on_gpu = torch.device(device).type == "cuda"
+    wait = torch.cuda.synchronize if on_gpu else lambda: None
+    samples: list[float] = []
+    calls = 10
+    for _ in range(rounds + 1):
+        wait()
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            call()
+        wait()
+        samples.append((time.perf_counter_ns() - start) / calls)
+        # Long enough that the waiting at the end does not count, short enough for large ones.
+        calls = int(min(2_000, max(5, TARGET_NS / 10 / samples[-1])))
+    return TimeStats.of(samples[1:], "wall clock", False)
+
+
 def _time_on_gpu(call: Callable[[], Any], device: torch.device, flush_l2: bool) -> TimeStats:
     with torch.cuda.device(device):
         l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size

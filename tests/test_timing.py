@@ -1,0 +1,38 @@
+"""Timing on the CPU: a call that sleeps is timed as long as it sleeps, in both ways of asking."""
+
+import time
+
+import pytest
+import torch
+
+from attnlab_helpers.profiling import TimeStats, time_back_to_back, time_call
+
+
+@pytest.mark.parametrize("clock", [time_call, time_back_to_back])
+def test_a_call_takes_as_long_as_it_sleeps(clock) -> None:
+    asked = []
+
+    def call() -> None:
+        asked.append(1)
+        time.sleep(0.002)
+
+    times = clock(call, "cpu")
+    assert times.clock == "wall clock" and not times.l2_flushed
+    assert 2e6 <= times.p20_ns <= times.median_ns <= times.p80_ns < 2e8
+    assert len(asked) > times.samples >= 7
+
+
+def test_percentiles_of_known_samples() -> None:
+    times = TimeStats.of([float(n) for n in range(11)], "wall clock", False)
+    assert (times.p20_ns, times.median_ns, times.p80_ns) == (2.0, 5.0, 8.0)
+    with pytest.raises(ValueError, match="nothing was measured"):
+        TimeStats.of([], "wall clock", False)
+
+
+@pytest.mark.gpu
+def test_a_row_of_calls_is_not_timed_as_its_launches() -> None:
+    x = torch.randn(2**27, device="cuda")
+    y = torch.empty_like(x)
+    row = time_back_to_back(lambda: y.copy_(x), "cuda")
+    alone = time_call(lambda: y.copy_(x), "cuda")
+    assert abs(row.median_ns / alone.median_ns - 1) < 0.2
