@@ -12,6 +12,7 @@ from attnlab_helpers.vit import (
     cat,
     head_table,
     patch_colours,
+    queries_keys_values,
     rollout,
     small_vit,
     unlikeness,
@@ -210,3 +211,18 @@ def test_the_numbers_hold_for_other_starts():
         table = head_table(weights, image)
         assert table["distance"].std() < 1
         assert (table["attended"] - table["anywhere"]).abs().max() < 0.002
+
+
+@pytest.mark.parametrize("layer", [0, 3, -1])
+def test_one_layers_queries_and_keys_give_its_weights(layer) -> None:
+    model, picture = small_vit(), cat()
+    q, k, v = queries_keys_values(model, picture, layer)
+    assert q.shape == k.shape == v.shape == (4, 196, 32)
+    weights = torch.softmax(q @ k.transpose(-2, -1) / 32**0.5, dim=-1)
+    torch.testing.assert_close(weights, attention_weights(model, picture)[layer])
+
+
+@pytest.mark.parametrize("layer", [6, -7, True, 1.0])
+def test_a_layer_that_is_not_there_is_an_error(layer) -> None:
+    with pytest.raises(ValueError, match="layers 0 to 5"):
+        queries_keys_values(small_vit(), cat(), layer)

@@ -23,7 +23,7 @@ from .patches import (
 )
 from .positions import sine_positions
 from .pretrained import NoPretrainedWeights, from_timm, load_pretrained, normalise
-from .small import attention_weights, recolour, small_vit
+from .small import attention_weights, queries_keys_values, recolour, small_vit
 
 __all__ = [
     "SMALL_CONFIG",
@@ -49,6 +49,7 @@ __all__ = [
     "parameter_table",
     "patch_colours",
     "patch_grid",
+    "queries_keys_values",
     "recolour",
     "rollout",
     "sine_positions",

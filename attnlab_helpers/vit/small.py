@@ -66,6 +66,27 @@ def attention_weights(
         return model.with_weights(grey, ~some)[1][0]
 
 
+def queries_keys_values(
+    model: ViT, image: torch.Tensor, layer: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What one layer's heads work with on one picture: q, k, v, (heads, N, head_dim) each.
+
+    image (3, H, W), values 0 to 1, all colours shown. layer: from 0, or negative from the end.
+    ValueError for a layer that is not there or a picture that does not fit.
+    """
+    depth = len(model.blocks)
+    if isinstance(layer, bool) or not isinstance(layer, int) or not -depth <= layer < depth:
+        raise ValueError(f"layer={layer!r}: this model has layers 0 to {depth - 1}.")
+    pictures, _ = _for_model(model, image, None)
+    with torch.no_grad():
+        x = model.tokens(pictures)
+        for block in model.blocks[: layer % depth]:
+            x = block(x)
+        block = model.blocks[layer]
+        q, k, v = block.attention.project(block.norm_attention(x))
+    return q[0], k[0], v[0]
+
+
 def _for_model(
     model: ViT, image: torch.Tensor, shown: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
