@@ -12,12 +12,14 @@ PACKAGE = ROOT / "attnlab_helpers"
 # From left to right; a module may import from its own place or from further left.
 ORDER = (
     {"quiet", "units", "environment", "options"},
-    {"machine"},
+    {"machine", "gpus"},
     {"problem"},
+    {"kernels"},
     {"attention", "vit"},
     {"profiling"},
     {"recordings", "fingerprint"},
-    {"measuring", "result", "comparison", "study", "sdpa"},
+    {"compiler"},
+    {"measuring", "result", "comparison", "study", "sdpa", "traffic"},
     {"plots"},
     {"__init__"},
     {"building", "record", "figures"},
