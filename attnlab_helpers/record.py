@@ -2,7 +2,8 @@
 
 Every notebook is executed live, and whatever it measures is kept. So the recordings are exactly
 what the notebooks ask for, and no list of studies can fall behind. The old recordings of this
-GPU are replaced only when every notebook has passed. Then the dispatch atlas is made again.
+GPU are replaced only when every notebook has passed; what was measured before one failed is kept
+beside them. Then the dispatch atlas is made again.
 """
 
 from __future__ import annotations
@@ -27,16 +28,22 @@ def record(sources: list[Path], target: Path, *, keep_others: bool) -> list[Path
     """Execute the sources live and move what they recorded below `target`.
 
     keep_others: leave recordings that these sources did not make (for a part of the series).
-    Returns the files of this GPU. Raises CellFailed, and leaves `target` as it was.
+    Returns the files of this GPU. Raises CellFailed, and leaves `target` as it was: GPU time is
+    dear, so what was measured until then goes to `unfinished(target)`.
     """
     with tempfile.TemporaryDirectory(prefix="attnlab") as scratch:
         fresh = Path(scratch) / "recordings"
         variables = {"ATTNLAB_RECORD": str(fresh), "ATTNLAB_SOURCE": "live"}
-        for source in sources:
-            start = time.monotonic()
-            print(f"{source.stem} ...", end=" ", flush=True)
-            execute(read_source(source), source.parent.parent, source.stem, variables)
-            print(f"{time.monotonic() - start:.0f} s", flush=True)
+        try:
+            for source in sources:
+                start = time.monotonic()
+                print(f"{source.stem} ...", end=" ", flush=True)
+                execute(read_source(source), source.parent.parent, source.stem, variables)
+                print(f"{time.monotonic() - start:.0f} s", flush=True)
+        except BaseException:  # interrupted, too
+            if fresh.exists():
+                shutil.copytree(fresh, unfinished(target), dirs_exist_ok=True)
+            raise
         files: list[Path] = []
         for made in sorted(fresh.glob("*")):
             folder = target / made.name
@@ -45,6 +52,11 @@ def record(sources: list[Path], target: Path, *, keep_others: bool) -> list[Path
             shutil.copytree(made, folder, dirs_exist_ok=True)
             files += sorted(folder.iterdir())
         return files
+
+
+def unfinished(target: Path) -> Path:
+    """Where recordings go that were made before a notebook failed: a folder beside `target`."""
+    return target.with_name(f"{target.name}-unfinished")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,6 +85,9 @@ def main(arguments: list[str] | None = None) -> int:
         files = record(sources, options.target, keep_others=bool(options.only))
     except (CellFailed, FileNotFoundError, ValueError) as error:
         print(f"\n{error}\nThe old recordings were left as they are.", file=sys.stderr)
+        kept = unfinished(options.target)
+        if kept.exists():
+            print(f"What was measured until then is in {kept.name}, beside them.", file=sys.stderr)
         return 1
     # Notebook 05 reads the atlas, and it is made in worker processes, not in the notebook.
     if options.atlas > 0 and any(source.stem.startswith("05") for source in sources):

@@ -268,3 +268,12 @@ def test_sizes_in_bytes_are_written_as_sizes_and_every_second_of_many() -> None:
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels[:3] == ["1 KiB", "", "16 KiB"]
     assert "1 KiB" in picture.alt and picture.table.columns[0] == "size_bytes"
+
+
+def test_columns_of_a_table_are_drawn_by_place_not_by_label() -> None:
+    table = pd.DataFrame({"copy": [1.0, 2.0, 4.0]}, index=[64, 128, 256])
+    picture = curves(
+        table.index, {"copy": table["copy"]}, title="t", x_label="size", provenance="p", unit=""
+    )
+    assert "copy goes from 1 to 4" in picture.alt
+    assert picture._png.startswith(b"\x89PNG")

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from attnlab_helpers.building.execute import CellFailed
-from attnlab_helpers.record import main, record
+from attnlab_helpers.record import main, record, unfinished
 
 SOURCE = """
     ---
@@ -68,6 +68,9 @@ def test_a_notebook_that_fails_leaves_the_old_recordings(source, tmp_path):
     with pytest.raises(CellFailed, match="mine"):
         record([source("raise KeyError('mine')")], tmp_path / "data", keep_others=False)
     assert [path.name for path in old.iterdir()] == ["old.json"]
+    # GPU time is dear: what was measured before the failure is not lost.
+    kept = unfinished(tmp_path / "data") / "some-gpu"
+    assert (kept / "demo--problem--forward.json").is_file()
     assert os.environ["ATTNLAB_SOURCE"] == "recorded"
 
 

@@ -69,8 +69,7 @@ def _need_logarithm(x: Sequence[float], series: Mapping[str, Sequence[float]], l
 def _name_the_ends(axes: Axes, last: float, series: Mapping[str, Sequence[float]]) -> None:
     """Write each curve's name behind its end, from below, none closer than a line to another."""
     heights = {
-        name: axes.transData.transform((last, list(values)[-1]))[1]
-        for name, values in series.items()
+        name: axes.transData.transform((last, values[-1]))[1] for name, values in series.items()
     }
     line = 1.25 * NAME_PT * axes.figure.dpi / 72
     colors = {name: look[0] for name, look in zip(series, LOOKS, strict=False)}
@@ -79,7 +78,7 @@ def _name_the_ends(axes: Axes, last: float, series: Mapping[str, Sequence[float]
     for name, place in zip(ordered, places, strict=True):
         shown = shorten_middle(str(name), NAME_ROOM, ruler(NAME_PT))
         axes.annotate(
-            f" {shown}", (last, list(series[name])[-1]),
+            f" {shown}", (last, series[name][-1]),
             xytext=(6, (place - heights[name]) * 72 / axes.figure.dpi),
             textcoords="offset points", color=colors[name], va="center", fontweight="bold",
             fontsize=NAME_PT, fontfamily=style.FONT,
@@ -127,6 +126,8 @@ def curves(
     values, which must then be above 0. ValueError for no x, one that is not above 0, series
     that do not fit x, more than six, or an unknown unit.
     """
+    # A column of a table counts as a list; its labels are not places.
+    x, series = list(x), {name: list(values) for name, values in series.items()}
     if not series or len(series) > len(LOOKS):
         raise ValueError(f"curves draws one to {len(LOOKS)} curves, not {len(series)}.")
     for one in (unit, x_unit):
