@@ -21,7 +21,9 @@ def fingerprint(function: Callable[..., Any]) -> str:
     Comments, docstrings, white space and line breaks do not count: only what runs. Functions
     that it uses count as well, as far as they are the reader's own (not of an installed
     package), and so do plain values that it captures: numbers, texts, tuples of them. A
-    function from `torch.compile` has another mark than the one that was compiled.
+    function from `torch.compile` has another mark than the one that was compiled. A Triton
+    kernel counts like the function it was written as, so that its mark is the same compiled,
+    interpreted, and where Triton is missing; so do the kernels and constants that it uses.
 
     Raises ValueError for what cannot be recognised: built-ins, partials, callable objects, and
     functions whose source cannot be seen (typed at a plain prompt).
@@ -31,6 +33,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
 
 def own_fingerprint(function: Callable[..., Any]) -> str:
     """The mark of a function's own code alone; raises like `fingerprint`."""
+    function = _as_written(function)
     if not isinstance(function, FunctionType):
         raise ValueError(_not_recognised(function))
     return hashlib.sha256(_code(function).encode()).hexdigest()[:12]
@@ -39,11 +42,12 @@ def own_fingerprint(function: Callable[..., Any]) -> str:
 def functions_used(function: Callable[..., Any]) -> dict[str, FunctionType] | None:
     """The reader's own functions that `function` uses, by name; None if it captures values too.
 
-    A function from `torch.compile` stands for the one that was compiled.
+    A function from `torch.compile` stands for the one that was compiled, and a Triton kernel for
+    the function it was written as.
     """
     used = {}
     for value in _used(function).values():
-        original = getattr(value, "_torchdynamo_orig_callable", value)
+        original = _as_written(getattr(value, "_torchdynamo_orig_callable", value))
         if isinstance(original, FunctionType) and _is_the_readers(original):
             used[original.__name__] = original
         elif _dependency(value, set()) is not None:
@@ -62,6 +66,7 @@ def _text(function: Callable[..., Any], seen: set[int]) -> str:
     compiled = getattr(function, "_torchdynamo_orig_callable", None)
     if compiled is not None:
         return f"torch.compile({_text(compiled, seen)})"
+    function = _as_written(function)
     if not isinstance(function, FunctionType):
         raise ValueError(_not_recognised(function))
     if id(function) in seen:
@@ -70,7 +75,7 @@ def _text(function: Callable[..., Any], seen: set[int]) -> str:
     parts = [_code(function)]
     # The package's own helpers change together with its recordings, and are tested; what a
     # reader's function uses can change in the next cell.
-    if not function.__module__.startswith(PACKAGE):
+    if not (function.__module__ or "").startswith(PACKAGE):
         parts += [
             f"\n{name} = {text}"
             for name, value in sorted(_used(function).items())
@@ -126,7 +131,10 @@ def _dependency(value: Any, seen: set[int]) -> str | None:
         return repr(value)
     if isinstance(value, tuple | list) and all(isinstance(v, int | float | str) for v in value):
         return repr(value)
-    original = getattr(value, "_torchdynamo_orig_callable", value)
+    if type(value).__name__ == "constexpr" and _is_tritons(value):
+        inner = _dependency(value.value, seen)
+        return None if inner is None else f"constexpr({inner})"
+    original = _as_written(getattr(value, "_torchdynamo_orig_callable", value))
     if isinstance(original, FunctionType) and _is_the_readers(original):
         return _text(value, seen)
     return None
@@ -134,6 +142,28 @@ def _dependency(value: Any, seen: set[int]) -> str | None:
 
 def _is_the_readers(function: FunctionType) -> bool:
     path = function.__code__.co_filename
-    return "site-packages" not in path and not function.__module__.startswith(
+    # A function of executed text may have no module.
+    return "site-packages" not in path and not (function.__module__ or "").startswith(
         (PACKAGE, "torch", "numpy", "pandas", "matplotlib")
     )
+
+
+def _as_written(value: Any) -> Any:
+    """The function that `triton.jit` was given, for a kernel of any kind; else `value` itself.
+
+    Triton is not imported for it. Its kernels, its interpreter's, its autotuner's and this
+    package's stand-ins all keep what they wrap in `fn`.
+    """
+    inner = value
+    # An autotuned kernel holds its heuristics, and those the kernel. Counted, because a stand-in
+    # for `tl` answers to every name.
+    for _ in range(4):
+        if not (_is_tritons(inner) and hasattr(inner, "fn")):
+            break
+        inner = inner.fn
+    return inner if isinstance(inner, FunctionType) else value
+
+
+def _is_tritons(value: Any) -> bool:
+    module = type(value).__module__
+    return module.split(".")[0] == "triton" or module.startswith(f"{PACKAGE}.kernels.")

@@ -150,11 +150,18 @@ def triton_mode(has_gpu: bool) -> TritonMode:
         if asked and not made_for_interpreter:
             return "set too late"
         asked = made_for_interpreter
-    elif importlib.util.find_spec("triton") is None:
+    elif not _triton_is_installed():
         return "missing"
     if asked:
         return "interpreter"
     return "compiled" if has_gpu else "no GPU"
+
+
+def _triton_is_installed() -> bool:
+    try:
+        return importlib.util.find_spec("triton") is not None
+    except (ImportError, ValueError):  # something in this process hides it
+        return False
 
 
 def versions() -> dict[str, str]:

@@ -27,7 +27,7 @@ ORDER = (
 )
 # Pictures stand to the right of results, but a result may be asked to draw itself: these load
 # `plots` inside a method, when it is called.
-MAY_DRAW = {"result.py", "comparison.py"}
+MAY_DRAW = {"result.py", "comparison.py", "accounts.py"}
 
 
 def place(module: str) -> int:

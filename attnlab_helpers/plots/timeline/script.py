@@ -1,31 +1,12 @@
-"""Our script in one piece, without comments and idle spaces, since every figure carries it."""
+"""The timeline's script: which files it is made of, in the order in which they need each other."""
 
-import re
-from functools import lru_cache
 from pathlib import Path
 
+from attnlab_helpers.plots.script import squeezed
+
 FILES = ("numbers.js", "leaders.js", "scene.js", "drawing.js", "look.js", "live.js")
-# Strings stay as they are. The files hold no regular expression and no `a - -b`, and end
-# statements with a semicolon, and no loop without a body (whose semicolon must stay before a
-# brace), so that these rules are enough; the browser test runs the result.
-_STRINGS = re.compile(r'("(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`)')
-_TOKENS = re.compile(_STRINGS.pattern + r"|//[^\n]*")
-_AROUND_SIGNS = re.compile(r"\s*([{}()\[\],;:=<>?&|*/%!+-])\s*")
-_CONST = re.compile(r"\bconst\b")  # a shorter `let` does the same for what already runs
 
 
-@lru_cache(maxsize=1)
 def script() -> str:
     """The JavaScript that turns the page's figures live; asks for nothing but what the page has."""
-    folder = Path(__file__).parent
-    source = "\n".join((folder / name).read_text(encoding="utf-8") for name in FILES)
-    source = _TOKENS.sub(lambda token: token[1] or "", source)  # comments are gone
-    # Strings stand at the odd places.
-    pieces = _STRINGS.split(source)
-    pieces[::2] = map(_squeeze, pieces[::2])
-    return f'(()=>{{"use strict";{"".join(pieces)}}})();'
-
-
-def _squeeze(code: str) -> str:
-    code = _CONST.sub("let", re.sub(r"\s+", " ", code))
-    return _AROUND_SIGNS.sub(r"\1", code).replace(";}", "}")
+    return squeezed(Path(__file__).parent, FILES)

@@ -1,0 +1,47 @@
+"""Why a Triton kernel cannot run here: errors that are one sentence in a notebook."""
+
+from __future__ import annotations
+
+import platform
+
+AT_HAND = (
+    "What this cell shows was recorded or is in the saved notebook; everything that needs no "
+    "Triton works."
+)
+RESTART = (
+    "Triton was imported before the first cell could choose its interpreter, so kernels cannot "
+    "run in this process (torch.compile, for one, imports Triton). Restart the kernel and run the "
+    "first cell first."
+)
+NO_GPU = (
+    "There is no CUDA GPU here, and TRITON_INTERPRET is set to a value that turns Triton's "
+    "interpreter off. Unset it, restart the kernel, and kernels run in the interpreter on the CPU."
+)
+
+
+class _OneSentence:
+    """A traceback through the package's inside helps no reader: the sentence is enough."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of a traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class TritonMissing(_OneSentence, ImportError):
+    """Triton is not installed, or cannot be imported; the text says what to do."""
+
+
+class KernelCannotRun(_OneSentence, RuntimeError):
+    """Triton is here, but nothing in this process can run a kernel; the text says what to do."""
+
+
+def missing(reason: str | None = None) -> TritonMissing:
+    """The error for a machine without Triton. reason: what importing it said, if it is there."""
+    if reason:
+        what = f"Triton is installed but cannot be imported ({reason})."
+    elif platform.system() == "Linux":
+        what = "Triton is not installed here. Install it with: python -m pip install triton"
+        what += ", then restart the kernel."
+    else:
+        what = f"Triton has no build for macOS and Windows, and this is {platform.system()}."
+    return TritonMissing(f"{what} {AT_HAND}")

@@ -1,0 +1,72 @@
+"""Triton as it can run on this machine: notebooks and kernels take `triton` and `tl` from here.
+
+    from attnlab_helpers.kernels.language import triton, tl
+
+With a CUDA GPU these are the real modules, and kernels are compiled. Without one, Triton's
+interpreter runs them on the CPU: TRITON_INTERPRET=1 is set for this process, before Triton is
+imported, because Triton reads it then. Where Triton is missing, or was imported too early, kernels
+can still be defined; launching one raises an error that says what to do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import torch
+
+from ..machine import TritonMode, triton_mode
+from . import errors
+from .old_interpreter import mend
+from .stand_ins import Triton
+
+VARIABLE = "TRITON_INTERPRET"
+
+
+def _load() -> tuple[TritonMode, Any]:
+    has_gpu = torch.cuda.is_available()
+    found = triton_mode(has_gpu)
+    set_here = found == "no GPU" and VARIABLE not in os.environ
+    if set_here and "triton.language" in sys.modules:
+        # Setting it now would make half of Triton interpret and half compile.
+        found = "set too late"
+    elif set_here:
+        os.environ[VARIABLE] = "1"
+        found = "interpreter"
+    if found == "missing":
+        return found, Triton(errors.missing)
+    try:
+        module = importlib.import_module("triton")
+        importlib.import_module("triton.language")
+    except ImportError as error:
+        if set_here:
+            os.environ.pop(VARIABLE, None)
+        reason = str(error) or type(error).__name__
+        return "missing", Triton(lambda: errors.missing(reason))
+    if found in ("set too late", "no GPU"):
+        text = errors.RESTART if found == "set too late" else errors.NO_GPU
+        return found, Triton(lambda: errors.KernelCannotRun(text), module)
+    if found == "interpreter":
+        mend(module)
+    return found, module
+
+
+_MODE, triton = _load()
+tl = triton.language
+
+
+def mode() -> TritonMode:
+    """How kernels run in this process: "compiled", "interpreter", "missing", "set too late".
+
+    Or "no GPU", where the reader has turned the interpreter off. It is decided once, when this
+    file is first imported: Triton cannot change its mind later.
+    """
+    return _MODE
+
+
+def check_can_run() -> None:
+    """Raise TritonMissing or KernelCannotRun where no kernel can run, before anything is made."""
+    if mode() not in ("compiled", "interpreter"):
+        triton.jit(check_can_run)()

@@ -1,0 +1,41 @@
+"""bfloat16 where Triton's interpreter cannot compute it, and where a kernel's result comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+
+import torch
+
+from .. import machine
+from .language import check_can_run, mode
+
+
+def for_interpreter(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors that a kernel can be given here, in the order of `tensors`.
+
+    Compiled, and for other dtypes, they are the tensors themselves. The interpreter computes with
+    NumPy, which has no bfloat16: a product there multiplies bit patterns. So bfloat16 comes back
+    as a float32 copy of the same values; every bfloat16 is a float32. Results must be rounded
+    back by the caller, and are more precise than a GPU's where that rounds in between. An
+    expanded or strided tensor keeps no strides in its copy.
+    """
+    if mode() != "interpreter":
+        return tensors
+    return tuple(tensor.float() if tensor.dtype == torch.bfloat16 else tensor for tensor in tensors)
+
+
+def provenance(device: str | torch.device = "cuda") -> machine.Provenance:
+    """Where the numbers of a kernel come from that ran now: the interpreter, or live on `device`.
+
+    Raises TritonMissing or KernelCannotRun where no kernel can have run.
+    """
+    check_can_run()
+    if mode() == "compiled":
+        return machine.provenance(device)
+    cpu = machine.provenance("cpu")
+    versions = dict(cpu.versions) | {"triton": importlib.metadata.version("triton")}
+    return dataclasses.replace(cpu, kind="interpreter", versions=versions)
+
+
+__all__ = ["for_interpreter", "mode", "provenance"]

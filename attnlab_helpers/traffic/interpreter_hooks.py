@@ -1,0 +1,215 @@
+"""Watching the loads and stores of Triton's interpreter: the one file that knows its insides.
+
+Triton has no public hook for this (its `knobs` know launches and compilations only), so the
+methods through which every load and store goes are replaced on the interpreter's builder for the
+duration of a `with` block, and put back. Whether a version of Triton still goes through them is
+not believed but tried, on four numbers, each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from ..machine import triton_mode
+
+KNOWN_TO_WORK = "3.6 to 3.9"
+Kind = Literal["load", "store", "atomic"]
+# Method of the builder -> what it does, and its parameter that holds the addresses. Unmasked
+# loads and stores, block pointers and tensor descriptors end in the first two.
+METHODS: dict[str, tuple[Kind, str]] = {
+    "create_masked_load": ("load", "ptrs"),
+    "create_masked_store": ("store", "ptrs"),
+    "create_atomic_rmw": ("atomic", "ptr"),
+    "create_atomic_cas": ("atomic", "ptr"),
+}
+
+
+class CountingUnavailable(RuntimeError):
+    """Loads and stores cannot be counted here; the text says why, and what can be done."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One load, store or atomic instruction of one program.
+
+    launch: the how many-th kernel launch, from 0. program: its three program ids. addresses:
+    the first byte of each lane, uint64; mask: which lanes take part; item_bytes: of one lane.
+    """
+
+    kind: Kind
+    launch: int
+    program: tuple[int, int, int]
+    addresses: np.ndarray
+    mask: np.ndarray
+    item_bytes: int
+
+
+def require_interpreter() -> str:
+    """Triton's version, where kernels run in the interpreter; CountingUnavailable elsewhere."""
+    mode = triton_mode(torch.cuda.is_available())
+    if mode == "missing":
+        raise CountingUnavailable(
+            "counting runs a kernel in Triton's interpreter, and Triton is not installed (it has "
+            "no build for macOS and Windows). The formula needs no Triton."
+        )
+    if mode != "interpreter":
+        raise CountingUnavailable(
+            "counting runs a kernel in Triton's interpreter, but in this process kernels are "
+            f"{'compiled for the GPU' if mode == 'compiled' else 'not interpreted'}. "
+            "traffic.count_in_process(function, ...) runs a function of yours in a process of its "
+            "own, with the interpreter; traffic.count_tiled(problem) does so for the package's "
+            "kernel. Or set TRITON_INTERPRET=1 before anything imports triton."
+        )
+    return importlib.metadata.version("triton")
+
+
+@contextlib.contextmanager
+def watching(see: Callable[[Event], None]) -> Iterator[None]:
+    """Call `see` with each memory instruction that a kernel runs inside the block.
+
+    Raises CountingUnavailable where kernels do not run in the interpreter, or where this
+    version of Triton keeps its loads and stores elsewhere.
+    """
+    version = require_interpreter()
+    builder = _builder(version)
+    launches = 0
+
+    def new_launch(*sizes: Any) -> Any:
+        nonlocal launches
+        launches += 1
+        return set_grid_dim(*sizes)
+
+    set_grid_dim = builder.set_grid_dim
+    with contextlib.ExitStack() as stack:
+        for name, (kind, pointers) in METHODS.items():
+            original = getattr(builder, name)
+            watched = _watched(original, kind, pointers, builder, lambda: launches - 1, see)
+            stack.enter_context(_replaced(builder, name, watched))
+        stack.enter_context(_replaced(builder, "set_grid_dim", new_launch))
+        stack.enter_context(_loops_up_to_a_tensor())
+        yield
+
+
+def _watched(
+    original: Callable[..., Any],
+    kind: Kind,
+    pointers: str,
+    builder: Any,
+    launch: Callable[[], int],
+    see: Callable[[Event], None],
+) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)  # with its signature: another `watching` may look at it
+    def method(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        pointer, mask = given[pointers], given.get("mask")
+        addresses = np.asarray(pointer.data, dtype=np.uint64)
+        taking_part = True if mask is None else np.asarray(mask.data, dtype=bool)
+        see(
+            Event(
+                kind,
+                launch(),
+                tuple(getattr(builder, "grid_idx", (0, 0, 0))),
+                addresses.ravel(),
+                np.broadcast_to(taking_part, addresses.shape).ravel(),
+                max(1, pointer.get_element_ty().primitive_bitwidth // 8),
+            )
+        )
+        return original(*args, **kwargs)
+
+    return method
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, method: Callable[..., Any]) -> Iterator[None]:
+    before = vars(owner).get(name)  # None for a method that stands in the class
+    setattr(owner, name, method)
+    try:
+        yield
+    finally:
+        if before is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def _loops_up_to_a_tensor() -> Iterator[None]:
+    """Lets range(0, n) run when n was computed in the kernel.
+
+    Triton before 3.9 takes int() of an array with one number in one dimension. NumPy 2.5 refuses
+    that (seen: triton 3.6, NumPy 2.5, "only 0-dimensional arrays can be converted").
+    """
+    from triton.runtime import interpreter
+
+    patch = getattr(interpreter, "_patch_lang_tensor", None)
+    if patch is None or list(inspect.signature(patch).parameters) != ["tensor", "scope"]:
+        yield
+        return
+
+    def patch_and_mend(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.squeeze()))
+
+    with _replaced(interpreter, "_patch_lang_tensor", patch_and_mend):
+        yield
+
+
+def _builder(version: str) -> Any:
+    try:
+        from triton.runtime import interpreter
+
+        builder = interpreter.interpreter_builder
+        fresh = type(builder)()  # so that nobody who watches already sees what is tried
+        for name, (_, pointers) in METHODS.items():
+            if pointers not in inspect.signature(getattr(fresh, name)).parameters:
+                raise AttributeError(f"{name} has no parameter {pointers}")
+        builder.set_grid_dim  # noqa: B018 - must be there
+        seen = _try_on_four_numbers(interpreter, fresh)
+        if seen != [("load", 4, 4), ("store", 4, 4)]:
+            raise AttributeError(f"a load and a store of four numbers were seen as {seen}")
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise CountingUnavailable(
+            f"counting needs Triton's interpreter as it is in versions {KNOWN_TO_WORK}; triton "
+            f"{version} has moved what is counted ({error}). Install one of those versions, or "
+            "use the formula."
+        ) from error
+    return builder
+
+
+def _try_on_four_numbers(interpreter: Any, builder: Any) -> list[tuple[str, int, int]]:
+    """What watching sees of one load and one store, as (kind, lanes, bytes of a lane)."""
+    import triton.language as tl
+
+    numbers = np.arange(4, dtype=np.int32)
+    addresses = numbers.ctypes.data + 4 * np.arange(4, dtype=np.uint64)
+    pointers = interpreter.TensorHandle(addresses.astype(np.uint64), tl.pointer_type(tl.int32))
+    seen: list[tuple[str, int, int]] = []
+
+    def see(event: Event) -> None:
+        seen.append((event.kind, int(event.mask.sum()), event.item_bytes))
+
+    with contextlib.ExitStack() as stack:
+        for name, (kind, parameter) in METHODS.items():
+            original = getattr(builder, name)
+            watched = _watched(original, kind, parameter, builder, lambda: 0, see)
+            stack.enter_context(_replaced(builder, name, watched))
+        loaded = _call(builder.create_load, pointers)
+        _call(builder.create_store, pointers, loaded)
+    return seen
+
+
+def _call(method: Callable[..., Any], *args: Any) -> Any:
+    """Call with None for the options that follow: versions differ in how many there are."""
+    options = len(inspect.signature(method).parameters) - len(args)
+    return method(*args, *[None] * options)
