@@ -204,3 +204,14 @@ def test_a_compiler_that_ends_itself_is_reported(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(compiler.triton_stages, "_WORKER", aborting)
     with pytest.raises(compiler.CompileFailed, match=r"SIGABRT[\s\S]*LLVM ERROR: no"):
         compile_add(num_warps=1)
+
+
+def test_t15_compiling_needs_no_home_that_can_be_written(monkeypatch, tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    # A block that no other test asks for, so that nothing is remembered.
+    compiled = compiler.compile_triton(
+        kernels.add, ALIGNED, ALIGNED, ALIGNED, 4096, BLOCK=2048, target="9.0"
+    )
+    assert compiled.counts["instructions"] > 0

@@ -243,3 +243,23 @@ def test_where_a_kernels_numbers_come_from() -> None:
         assert str(said) == "interpreter (no timing)" and "triton" in said.versions
     else:
         assert said.kind == "live" and said.device == torch.cuda.get_device_name()
+
+
+def test_t15_t16_a_home_that_cannot_be_written_gets_a_cache_elsewhere(
+    tmp_path, monkeypatch
+) -> None:
+    for name in ("TRITON_CACHE_DIR", "TRITON_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert language.cache_folder() is None
+    # A link to nowhere, as a cache on a file system that is gone; and no folder at all.
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / ".triton").symlink_to(tmp_path / "gone" / "further")
+    (tmp_path / "file").write_text("")
+    for home in ("link", "file"):
+        monkeypatch.setenv("HOME", str(tmp_path / home))
+        elsewhere = language.cache_folder()
+        assert elsewhere is not None and tmp_path not in elsewhere.parents
+        assert language._writable(elsewhere)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "mine"))
+    assert language.cache_folder() is None

@@ -16,6 +16,7 @@ from .arguments import UnsupportedProblem, check_mask, check_tensors
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 LARGEST_HEAD_DIM = 256
+TRITON_FROM = (7, 5)  # compute capability
 
 
 @overload
@@ -140,13 +141,16 @@ def _check_supported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
 def _check_card(q: torch.Tensor) -> None:
     if not q.is_cuda:
         raise _unsupported(f"kernels run on the GPU here, and q is on {q.device}: use q.cuda()")
-    if q.dtype == torch.bfloat16:
-        capability = torch.cuda.get_device_capability(q.device)
-        if capability < BF16_TENSOR_CORES_FROM:
-            raise _unsupported(
-                "Triton multiplies bfloat16 from compute capability 8.0 on, and this card has "
-                f"{capability[0]}.{capability[1]}: use float16"
-            )
+    capability = torch.cuda.get_device_capability(q.device)
+    this_card = f"this card has {capability[0]}.{capability[1]}"
+    if capability < TRITON_FROM:
+        # Older ones end in an assertion of LLVM, which takes the process with it.
+        raise _unsupported(f"Triton compiles for compute capability 7.5 and newer, and {this_card}")
+    if q.dtype == torch.bfloat16 and capability < BF16_TENSOR_CORES_FROM:
+        raise _unsupported(
+            "Triton multiplies bfloat16 from compute capability 8.0 on, and "
+            f"{this_card}: use float16"
+        )
 
 
 def _unsupported(why: str) -> UnsupportedProblem:

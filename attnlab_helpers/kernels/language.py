@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -53,7 +55,34 @@ def _load() -> tuple[TritonMode, Any]:
     return found, module
 
 
+def _writable(folder: Path) -> bool:
+    """Whether files can be made in `folder`, which is made if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def cache_folder() -> Path | None:
+    """Where compiled kernels are to be kept, if Triton's own place cannot be written; else None.
+
+    Triton keeps them below the home folder and fails where that is read-only, another user's, or
+    a link to nowhere (a container without a home, a shared one). TRITON_CACHE_DIR and TRITON_HOME
+    are the reader's own choice and left alone.
+    """
+    if os.environ.get("TRITON_CACHE_DIR") or os.environ.get("TRITON_HOME"):
+        return None
+    if _writable(Path("~/.triton/cache").expanduser()):
+        return None
+    user = getattr(os, "getuid", lambda: 0)()
+    return Path(tempfile.gettempdir()) / f"attnlab-triton-{user}"
+
+
 _MODE, triton = _load()
+if _MODE == "compiled" and (_folder := cache_folder()) is not None:
+    os.environ["TRITON_CACHE_DIR"] = str(_folder)
 tl = triton.language
 
 
