@@ -1,6 +1,13 @@
-"""Settings of the unit tests: tests marked `gpu` are skipped where there is no CUDA GPU."""
+"""Settings of the unit tests: a browser for all of them; tests marked `gpu` skip without one."""
 
+import offline_browser
 import pytest
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One browser for all pages of the session; the network is cut."""
+    yield from offline_browser.start(tmp_path_factory.mktemp("profile"))
 
 
 def pytest_collection_modifyitems(items):

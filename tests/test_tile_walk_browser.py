@@ -1,51 +1,17 @@
 """The live tile walk in a real browser: from a file, no network, slider, buttons and keyboard."""
 
-import json
-import shutil
-from pathlib import Path
-
 import pytest
 import torch
+from offline_browser import Page
 
 from attnlab_helpers.plots import tile_walk
 from attnlab_helpers.plots.timeline.page import page_html
 from attnlab_helpers.vit import cat
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
-
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-DRIVER = shutil.which("chromedriver")
-
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver on the path"
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    profile = tmp_path_factory.mktemp("profile")
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-dev-shm-usage",
-        "--window-size=1100,900",
-        "--proxy-server=127.0.0.1:1",  # nobody answers there: the network is cut
-        f"--user-data-dir={profile}",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(
-        options=options, service=webdriver.ChromeService(executable_path=DRIVER)
-    )
-    yield driver
-    driver.quit()
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 
 def make_walk(title="A walk", causal="both", image=True):
@@ -61,14 +27,8 @@ def walk():
     return make_walk()
 
 
-class Opened:
+class Opened(Page):
     """A page in the browser, and what it asked for and complained about."""
-
-    def __init__(self, browser, path: Path):
-        browser.get_log("browser")
-        browser.get_log("performance")
-        browser.get(path.as_uri())
-        self.browser, self.path = browser, path
 
     @property
     def root(self):
@@ -91,14 +51,6 @@ class Opened:
 
     def shown(self, selector):
         return self.browser.find_element(By.CSS_SELECTOR, selector).is_displayed()
-
-    def requests(self):
-        asked = []
-        for entry in self.browser.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                asked.append(message["params"]["request"]["url"])
-        return [url for url in asked if url != self.path.as_uri() and not url.startswith("data:")]
 
 
 @pytest.fixture

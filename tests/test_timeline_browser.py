@@ -1,61 +1,26 @@
 """The live timeline in a real browser: a page from a file, no network, pointer and keyboard."""
 
-import json
-import shutil
 import time
 from pathlib import Path
 
 import pytest
 import trace_factory as factory
+from offline_browser import Page
 
 from attnlab_helpers.plots import timeline
 from attnlab_helpers.plots.timeline.page import page_html
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-DRIVER = shutil.which("chromedriver")
-
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver on the path"
-)
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    profile = tmp_path_factory.mktemp("profile")
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-dev-shm-usage",
-        "--window-size=1200,900",
-        "--proxy-server=127.0.0.1:1",  # nobody answers there: the network is cut
-        f"--user-data-dir={profile}",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(
-        options=options, service=webdriver.ChromeService(executable_path=DRIVER)
-    )
-    yield driver
-    driver.quit()
-
-
-class Opened:
+class Opened(Page):
     """A page in the browser, and what it asked for and complained about."""
 
     def __init__(self, browser, path: Path):
-        browser.get_log("browser")
-        browser.get_log("performance")
-        browser.get(path.as_uri())
-        self.browser = browser
-        self.path = path
+        super().__init__(browser, path)
         self.settle()
 
     def settle(self):
@@ -89,14 +54,6 @@ class Opened:
         )
         self.settle()
         return stopped
-
-    def requests(self):
-        asked = []
-        for entry in self.browser.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                asked.append(message["params"]["request"]["url"])
-        return [url for url in asked if url != self.path.as_uri() and not url.startswith("data:")]
 
     def text(self, selector):
         return self.browser.find_element(By.CSS_SELECTOR, selector).get_attribute("textContent")
