@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .quiet import OneSentence
+
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 WARP_THREADS = 32
 SCHEDULERS_PER_SM = 4  # on every card since Volta (7.0): CUDA C++ Programming Guide
@@ -15,7 +17,7 @@ SCHEDULERS_PER_SM = 4  # on every card since Volta (7.0): CUDA C++ Programming G
 REGISTERS_PER_SM = 65_536
 
 
-class UnknownGpu(LookupError):
+class UnknownGpu(OneSentence, LookupError):
     """No card in the table, or more than one, has this in its name."""
 
 

@@ -1,4 +1,4 @@
-"""What C libraries print to file descriptor 2, kept out of the reader's output cell.
+"""What a reader need not see: noise of C libraries, and the way through our package to an error.
 
 Kineto (the library under torch.profiler) writes lines such as ``ERROR ... gpuGetDeviceCount``
 straight to the process's file descriptor 2, where Python's ``sys.stderr`` cannot hold them back
@@ -12,6 +12,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+
+class OneSentence(Exception):
+    """An error whose text says all; a notebook shows it without the traceback above it.
+
+    For errors that are about the machine or the call itself, never about the reader's own code.
+    """
+
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+        return [f"{type(self).__name__}: {self}"]
 
 
 @dataclass

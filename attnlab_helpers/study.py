@@ -22,6 +22,7 @@ from .machine import provenance
 from .measuring import measure_live
 from .problem import Problem
 from .profiling import TimeStats, parse_trace
+from .quiet import OneSentence
 from .recordings import NoRecording, Recording
 from .result import Measurement, Run
 
@@ -40,11 +41,11 @@ Source = Literal["auto", "live", "recorded"]
 Attention = str | Implementation | Callable[..., Any]
 
 
-class NotEnoughMemory(RuntimeError):
+class NotEnoughMemory(OneSentence, RuntimeError):
     """A problem did not fit into the GPU's memory. What it had taken is free again."""
 
 
-class NoGpu(RuntimeError):
+class NoGpu(OneSentence, RuntimeError):
     """A live GPU measurement was asked for on a machine without a GPU."""
 
 

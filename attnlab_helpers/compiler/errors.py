@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-class _Short(Exception):
-    """An error that a notebook shows as its message alone: the frames below would hide it."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
+from ..quiet import OneSentence
 
 
-class CompileFailed(_Short, RuntimeError):
+class CompileFailed(OneSentence, RuntimeError):
     """The compiler refused the source. The text shows its complaint with the line it is about.
 
     line: the line of the reader's source, from 1, or None where the compiler named none.
@@ -23,7 +18,7 @@ class CompileFailed(_Short, RuntimeError):
         self.line = line
 
 
-class CompilerMissing(_Short, ImportError):
+class CompilerMissing(OneSentence, ImportError):
     """The compiler is not installed, or too old. The text says how to get it."""
 
 

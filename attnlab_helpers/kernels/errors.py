@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 
+from ..quiet import OneSentence
+
 AT_HAND = (
     "What this cell shows was recorded or is in the saved notebook; everything that needs no "
     "Triton works."
@@ -19,19 +21,11 @@ NO_GPU = (
 )
 
 
-class _OneSentence:
-    """A traceback through the package's inside helps no reader: the sentence is enough."""
-
-    def _render_traceback_(self) -> list[str]:
-        """What IPython shows instead of a traceback."""
-        return [f"{type(self).__name__}: {self}"]
-
-
-class TritonMissing(_OneSentence, ImportError):
+class TritonMissing(OneSentence, ImportError):
     """Triton is not installed, or cannot be imported; the text says what to do."""
 
 
-class KernelCannotRun(_OneSentence, RuntimeError):
+class KernelCannotRun(OneSentence, RuntimeError):
     """Triton is here, but nothing in this process can run a kernel; the text says what to do."""
 
 

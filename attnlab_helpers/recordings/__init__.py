@@ -19,12 +19,13 @@ from typing import Any
 import pandas as pd
 
 from ..machine import Provenance
+from ..quiet import OneSentence
 
 FORMAT = 1
 SHIPPED = Path(__file__).parent / "data"
 
 
-class NoRecording(LookupError):
+class NoRecording(OneSentence, LookupError):
     """Nothing fitting was recorded. The text lists what was."""
 
 

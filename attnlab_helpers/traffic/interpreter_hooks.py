@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from ..machine import triton_mode
+from ..quiet import OneSentence
 
 KNOWN_TO_WORK = "3.6 to 3.9"
 Kind = Literal["load", "store", "atomic"]
@@ -33,7 +34,7 @@ METHODS: dict[str, tuple[Kind, str]] = {
 }
 
 
-class CountingUnavailable(RuntimeError):
+class CountingUnavailable(OneSentence, RuntimeError):
     """Loads and stores cannot be counted here; the text says why, and what can be done."""
 
 

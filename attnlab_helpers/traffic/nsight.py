@@ -16,6 +16,7 @@ import torch
 
 from ..attention import IMPLEMENTATIONS
 from ..problem import AttentionProblem
+from ..quiet import OneSentence
 from ..study import resolve_source
 from .nsight_csv import METRICS, read_nsight_csv
 
@@ -38,7 +39,7 @@ TROUBLES = {
 }
 
 
-class CountersUnavailable(RuntimeError):
+class CountersUnavailable(OneSentence, RuntimeError):
     """The GPU's counters cannot be read here; the text says why and what can be done."""
 
 

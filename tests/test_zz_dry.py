@@ -1,0 +1,222 @@
+"""FlashAttention compiled, on a GPU: all lengths and head dims, limits, repeatability.
+
+Every test here needs a GPU; the sample that the interpreter runs is in test_flash_triton.py.
+"""
+
+import pytest
+import torch
+from test_flash_triton import (
+    ALIGNMENTS,
+    assert_right,
+    error_ratios,
+    problem,
+    with_gradients,
+)
+
+from attnlab_helpers.attention import IMPLEMENTATIONS, reference
+from attnlab_helpers.attention.flash_triton import flash_triton
+from attnlab_helpers.kernels.flash_configurations import KERNELS, Configuration, listed
+from attnlab_helpers.kernels.flash_launch import (
+    launch_delta,
+    launch_dkdv,
+    launch_dq,
+    launch_forward,
+)
+from attnlab_helpers.problem import AttentionProblem
+
+
+LENGTHS = [1,17,129]
+HEAD_DIMS = [32,59]
+
+
+def worst(head_dim, dtype, lengths, causal, **options):
+    found = {}
+    for length in lengths:
+        tensors, do = problem(1, 2, length, head_dim, dtype=dtype, seed=length)
+        found[length] = max(error_ratios(tensors, do, causal=causal, **options))
+    return found
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float16"])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_the_grid_in_half_precision(head_dim, dtype, causal, record_property) -> None:
+    found = worst(head_dim, dtype, LENGTHS, causal)
+    record_property("worst", max(found.values()))
+    assert all(ratio <= 1 for ratio in found.values()), found
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [40, 64, 111, 128])
+def test_the_grid_in_float32(head_dim, causal) -> None:
+    found = worst(head_dim, "float32", [1, 113, 129, 1025], causal)
+    assert all(ratio <= 1 for ratio in found.values()), found
+
+
+@pytest.mark.parametrize("head_dim", [64, 111, 128])
+def test_tf32_has_the_error_of_tf32(head_dim) -> None:
+    (q, k, v), do = problem(1, 2, 300, head_dim, dtype="float32")
+    found = with_gradients(flash_triton, (q, k, v), do, precision="tf32")
+    expected = with_gradients(reference, (q, k, v), do)
+    for actual, oracle in zip(found, expected, strict=True):
+        error = ((actual.double() - oracle).norm() / oracle.norm()).item()
+        assert error < 2e-3  # 10 bits of mantissa: 2^-11 a factor
+
+
+@pytest.mark.parametrize("causal", ALIGNMENTS)
+@pytest.mark.parametrize(("q_len", "kv_len"), [(1,300), (300, 77), (77, 300), (64,128)])
+@pytest.mark.parametrize("head_dim", [64, 80, 128])
+def test_unequal_lengths_and_grouped_heads(head_dim, q_len, kv_len, causal) -> None:
+    shape = (2, 6, q_len, head_dim)
+    tensors, do = problem(*shape, kv_len=kv_len, kv_heads=2, dtype="float16")
+    assert_right(tensors, do, causal=causal)
+
+
+@pytest.mark.parametrize("batch_and_heads", [(12, 2), (2, 12)])
+def test_n20_more_heads_than_a_grid_axis_holds(batch_and_heads) -> None:
+    tensors, do = problem(*batch_and_heads, 10, 16, dtype="float16")
+    found = with_gradients(flash_triton, tensors, do)
+    # The oracle on both ends, where a wrapped number would show.
+    for part in (slice(0, 1), slice(-1, None)):
+        some = [tensor[part, part].contiguous() for tensor in tensors]
+        expected = with_gradients(reference, some, do[part, part])
+        for actual, oracle in zip(found, expected, strict=True):
+            error = (actual[part, part].double() - oracle).abs().max()
+            assert error < 4e-3
+
+
+@pytest.mark.parametrize("head_dim", [64, 59])
+def test_n21_tensors_beyond_two_to_the_31_elements(head_dim) -> None:
+    rows, row_stride = 42, 600
+    if 2**40 < 12 * 2**30:
+        pytest.skip("needs 12 GB of GPU memory")
+    storage = torch.zeros(rows * row_stride, dtype=torch.float16, device="cpu")
+    far = storage.as_strided((1, 1, rows, head_dim), (1, 1, row_stride, 1))
+    
+    (q, k, v), do = problem(1, 1, rows, head_dim, dtype="float16")
+    far.copy_(k)
+    for tensors in ((q, far, v), (far, k, v), (q, k, far)):
+        same = [k if one is far else one for one in tensors]  # the same numbers, side by side
+        expected = with_gradients(flash_triton, same, do, causal=True)
+        found = with_gradients(flash_triton, tensors, do, causal=True)
+        for actual, near in zip(found, expected, strict=True):
+            torch.testing.assert_close(actual, near, rtol=1e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("direction", ["forward", "training"])
+def test_extra_memory_is_linear_in_the_length(direction) -> None:
+    def extra(length: int) -> int:
+        tensors = AttentionProblem(1, 1, length, 64, causal=True).tensors("cuda")
+        if direction == "training":
+            tensors = [tensor.requires_grad_() for tensor in tensors]
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        out = flash_triton(*tensors, causal=True)
+        if direction == "training":
+            torch.autograd.grad(out, tensors, torch.ones_like(out))
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+
+    short, long = extra(16_384), extra(131_072)
+    assert long <= 8 * short * 1.05
+    # Results, gradients, dout, statistics, and dq once in float32 where the table asks for it.
+    assert long <= 131_072 * (64 * (2 * 6 + 4 + 4) + 4 * 8) + 2**21
+
+
+def kernel_launches(configuration, kernel, causal):
+    """One launch of a kernel with every output poisoned, as a call."""
+    (q, k, v), do = problem(2, 4, 150, 64, kv_len=150, dtype="float16")
+    options = {"scale": 0.125, "causal": causal, "precision": "ieee"}
+    out, lse = torch.empty_like(q), torch.empty(q.shape[:3], device="cpu")
+    launch_forward(q, k, v, out, lse, Configuration(64, 64), **options)
+    delta, shift = launch_delta(out, do, lse)
+    results = {
+        "forward": (torch.empty_like(q), torch.empty_like(lse)),
+        "dkdv": (torch.empty_like(k), torch.empty_like(v)),
+        "dq": (torch.empty_like(q),),
+        "fused": (
+            torch.empty_like(k),
+            torch.empty_like(v),
+            torch.zeros(*delta.shape, 64, device="cpu"),
+        ),
+    }[kernel]
+
+    def launch():
+        for tensor in results:
+            tensor.fill_(0.0 if kernel == "fused" else float("nan"))
+        if kernel == "forward":
+            launch_forward(q, k, v, *results, configuration, **options)
+        elif kernel == "dq":
+            launch_dq(q, k, v, do, delta, shift, *results, configuration, **options)
+        else:
+            total = results[2] if kernel == "fused" else None
+            tensors = (q, k, v, do, delta, shift, *results[:2])
+            launch_dkdv(*tensors, configuration, dq_sum=total, **options)
+        return [tensor.clone() for tensor in results]
+
+    return launch
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_200_launches_give_finite_and_equal_results(kernel, causal) -> None:
+    capability = (8,0)
+    configuration = listed(kernel, block_d=64, capability=capability)
+    if configuration is None:
+        configuration = Configuration(64, 64, descriptors=capability >= (9, 0))
+    launch = kernel_launches(configuration, kernel, causal)
+    first = launch()
+    assert all(torch.isfinite(tensor).all() for tensor in first)
+    for _ in range(3):
+        for index, (one, other) in enumerate(zip(first, launch(), strict=True)):
+            if kernel == "fused" and index == 2:  # sums in no fixed order
+                torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+            else:
+                assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("descriptors", [False, True])
+@pytest.mark.parametrize("blocks", [(64, 64), (128, 64), (128, 128), (64, 128)])
+def test_every_way_of_cutting_gives_the_same(blocks, descriptors, overlap) -> None:
+    if descriptors and (8,0) < (9, 0):
+        pytest.skip("no copy engine for tiles on this card")
+    configuration = Configuration(
+        *blocks, num_warps=8 if blocks[0] == 128 else 4, overlap=overlap, descriptors=descriptors
+    )
+    for causal in (False, True):
+        (q, k, v), _ = problem(2, 4, 150, 64, dtype="float16")
+        out, lse = torch.full_like(q, float("nan")), torch.empty(q.shape[:3], device="cpu")
+        options = {"scale": 0.125, "causal": causal, "precision": "ieee"}
+        launch_forward(q, k, v, out, lse, configuration, **options)
+        error = (out.double() - reference(q, k, v, causal=causal)).abs().max().item()
+        assert error < 2**-8 * v.abs().max().item()
+
+
+def test_agrees_with_sdpa_at_size() -> None:
+    tensors, do = problem(4, 16, 4096, 128, dtype="float16", causal=True)
+    ours = with_gradients(flash_triton, tensors, do, causal=True)
+    theirs = with_gradients(IMPLEMENTATIONS["sdpa_flash"], tensors, do, causal=True)
+    for one, other in zip(ours, theirs, strict=True):
+        error = ((one.double() - other.double()).norm() / other.double().norm()).item()
+        assert error < 1e-2
+
+
+def test_determinism_on_request() -> None:
+    tensors, do = problem(2, 4, 150, 128, dtype="float16")
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        first = with_gradients(flash_triton, tensors, do, causal=True)
+        for _ in range(20):
+            again = with_gradients(flash_triton, tensors, do, causal=True)
+            assert all(map(torch.equal, first, again))
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def test_tensors_on_the_cpu_are_refused() -> None:
+    q = torch.randn(1, 1, 4, 16)
+    with pytest.raises(ValueError, match=r"use q\.cuda"):
+        flash_triton(q, q, q)
