@@ -1,0 +1,130 @@
+"""Which tiles FlashAttention's kernels work with: from a table, or what fits the card.
+
+The table is `flash_configurations.json`, by compute capability, kernel and head dim.
+`benchmarks/tune.py` measures and writes it. Each card's entry says in "source" whether its rows
+were timed, and where. A card that is not in it gets the largest tiles that its shared memory can
+hold, by the estimate below; the launch goes on to the next smaller ones where that is too little.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from .tiles import padded
+
+Kernel = Literal["forward", "dkdv", "dq", "fused"]
+KERNELS: tuple[Kernel, ...] = ("forward", "dkdv", "dq", "fused")
+Precision = Literal["half", "tf32", "ieee"]
+
+FILE = "flash_configurations.json"
+# Tiles for cards without a table, largest first.
+BLOCKS = ((128, 64), (64, 64), (64, 32), (32, 32), (16, 16))
+# The hardware's copy engine for tiles, and the products that read both sides from shared memory.
+DESCRIPTORS_FROM = (9, 0)
+# What Triton keeps in shared memory besides tiles: barriers, sums between warps, alignment.
+RESERVE = 4096
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How one kernel is cut up.
+
+    block_q, block_k: queries and keys of a tile, powers of two from 16 on. num_warps, num_stages:
+    Triton's launch options (warps of 32 threads; tiles fetched ahead). overlap: the forward
+    kernel's OVERLAP. descriptors: load tiles through tensor descriptors where the tensors allow it.
+    """
+
+    block_q: int
+    block_k: int
+    num_warps: int = 4
+    num_stages: int = 2
+    overlap: bool = False
+    descriptors: bool = False
+
+    def shared_bytes(self, kernel: Kernel, block_d: int, element_bytes: int) -> int:
+        """An upper estimate of the shared memory that one program needs, in bytes."""
+        streamed, kept = self.block_k, self.block_q  # forward and dq walk over the keys
+        if kernel in ("dkdv", "fused"):
+            streamed, kept = self.block_q, self.block_k
+        tiles = 2 * self.num_stages * streamed + (kept if kernel == "forward" else 2 * kept)
+        if self.overlap:
+            tiles += streamed
+        scores = self.block_q * self.block_k * element_bytes
+        return tiles * block_d * element_bytes + scores + RESERVE
+
+
+# In the interpreter large tiles mean few operations; nothing there has to fit anywhere.
+INTERPRETER = Configuration(64, 64)
+
+
+@functools.lru_cache(maxsize=64)
+def configurations(
+    kernel: Kernel,
+    *,
+    head_dim: int,
+    precision: Precision,
+    capability: tuple[int, int],
+    shared_bytes: int,
+) -> tuple[Configuration, ...]:
+    """Configurations to try for one launch, best first; never empty.
+
+    head_dim: 1 to 256. precision: "half" (float16, bfloat16), or how float32 is multiplied.
+    capability: the card's compute capability. shared_bytes: the most shared memory that one block
+    of it may use.
+    """
+    element_bytes, block_d = 2 if precision == "half" else 4, padded(head_dim)
+    found = listed(kernel, block_d=block_d, capability=capability) if precision == "half" else None
+    fitting = [
+        configuration
+        for configuration in _for_any_card(block_d, precision, capability)
+        if configuration.shared_bytes(kernel, block_d, element_bytes) <= shared_bytes
+    ]
+    smallest = Configuration(16, 16, num_warps=4, num_stages=1)
+    return (*((found,) if found else ()), *fitting, smallest)
+
+
+def listed(kernel: Kernel, *, block_d: int, capability: tuple[int, int]) -> Configuration | None:
+    """The table's configuration for float16 and bfloat16, or None.
+
+    A "fused" one is there only where it was measured to be faster than "dkdv" and "dq" together.
+    """
+    card = _table().get("{}.{}".format(*capability), {})
+    row = card.get(kernel, {}).get(str(block_d))
+    return Configuration(**row) if row else None
+
+
+def as_row(configuration: Configuration) -> dict[str, Any]:
+    """A configuration as `flash_configurations.json` holds it."""
+    return asdict(configuration)
+
+
+def _for_any_card(
+    block_d: int, precision: Precision, capability: tuple[int, int]
+) -> list[Configuration]:
+    descriptors = precision == "half" and capability >= DESCRIPTORS_FROM
+    blocks = BLOCKS
+    if precision == "ieee":
+        # Without tensor cores every product of a tile is an instruction of its own, written out:
+        # large tiles take minutes to compile.
+        blocks = BLOCKS[-2:] if block_d <= 128 else BLOCKS[-1:]
+    return [
+        Configuration(
+            block_q,
+            block_k,
+            num_warps=8 if block_q * block_d >= 128 * 128 else 4,
+            num_stages=stages,
+            descriptors=descriptors,
+        )
+        for block_q, block_k in blocks
+        for stages in (2, 1)
+    ]
+
+
+@functools.lru_cache(maxsize=1)
+def _table() -> dict[str, Any]:
+    text = importlib.resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
+    return json.loads(text)

@@ -1,0 +1,182 @@
+"""Forward and backward speed of flash_triton beside its peers, in one run on one GPU.
+
+    python benchmarks/attention_speed.py --out results
+
+writes results/attention_speed.csv (a row a cell: median, 20th and 80th percentile, FLOP/s, GPU,
+versions), a picture for each head dim and direction, and prints the ratios. The setting is that of
+the FlashAttention papers: hidden size 2048, a fixed number of tokens a call, causal counted as half
+(arXiv 2307.08691, section 4.1). The L2 cache is emptied before every call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from peers import NAMES, OURS, contestant
+
+from attnlab_helpers.attention import UnsupportedProblem
+from attnlab_helpers.machine import Provenance, provenance
+from attnlab_helpers.plots.curves import curves
+from attnlab_helpers.problem import AttentionProblem
+from attnlab_helpers.profiling import time_call
+
+HIDDEN, TOKENS = 2048, 32_768
+DIRECTIONS = ("forward", "backward")
+# Goals of the project: our speed over the peer's, at least.
+GOALS = {
+    ("forward", "sdpa_flash"): 1.3,
+    ("forward", "sdpa_cudnn"): 0.9,
+    ("backward", "sdpa_flash"): 1.2,
+    ("backward", "sdpa_cudnn"): 0.8,
+}
+
+
+def problems(options: argparse.Namespace) -> Iterator[AttentionProblem]:
+    """Every shape that was asked for."""
+    for head_dim in options.head_dims:
+        for causal in options.causal:
+            for length in options.lengths:
+                yield AttentionProblem(
+                    max(1, TOKENS // length), HIDDEN // head_dim, length, head_dim, causal=causal
+                )
+
+
+def call_to_time(
+    function: Callable[..., torch.Tensor],
+    tensors: tuple[torch.Tensor, ...],
+    gradient: torch.Tensor,
+    direction: str,
+) -> Callable[[], Any]:
+    """What one sample runs: forward without autograd, or backward alone through a kept graph."""
+    if direction == "forward":
+        return torch.no_grad()(functools.partial(function, *tensors))
+    leaves = [tensor.detach().requires_grad_() for tensor in tensors]
+    out = function(*leaves)
+    return functools.partial(torch.autograd.grad, out, leaves, gradient, retain_graph=True)
+
+
+def measure(problem: AttentionProblem, name: str, directions: list[str]) -> Iterator[dict]:
+    """One row a direction; a contestant that cannot do it says why in `note`."""
+    tensors = problem.tensors("cuda")
+    gradient = torch.randn_like(tensors[0])
+    for direction in directions:
+        row: dict[str, Any] = {
+            "contestant": name,
+            "direction": direction,
+            "head_dim": problem.head_dim,
+            "causal": bool(problem.causal),
+            "length": problem.q_len,
+            "batch": problem.batch,
+            "heads": problem.heads,
+            "dtype": problem.dtype,
+        }
+        try:
+            call = call_to_time(contestant(name, problem), tensors, gradient, direction)
+            time = time_call(call, "cuda")
+        except (UnsupportedProblem, torch.OutOfMemoryError) as error:
+            yield row | {"note": str(error).splitlines()[0][:120]}
+        else:
+            speed = problem.flops(direction) / time.median_ns / 1e3
+            yield row | time.columns | {"samples": time.samples, "tflops": round(speed, 1)}
+        call = None
+        gc.collect()
+
+
+def ratios(frame: pd.DataFrame) -> pd.DataFrame:
+    """TFLOP/s of everyone, a row a cell, and our speed over each peer's that has a goal."""
+    keys = ["direction", "head_dim", "causal", "length"]
+    wide = frame.pivot_table(index=keys, columns="contestant", values="tflops", sort=False)
+    for peer in ("sdpa_flash", "sdpa_cudnn"):
+        if OURS in wide and peer in wide:
+            wide[f"x {peer}"] = (wide[OURS] / wide[peer]).round(2)
+    return wide.reset_index()
+
+
+def short_of_a_goal(table: pd.DataFrame) -> list[str]:
+    """Cells from 1k on with head dim 64 or 128 where a goal is missed."""
+    missed = []
+    for (direction, peer), goal in GOALS.items():
+        if f"x {peer}" not in table:
+            continue
+        cells = table[table.direction.eq(direction) & table.head_dim.le(128)]
+        for _, cell in cells[cells.length.ge(1024) & cells[f"x {peer}"].lt(goal)].iterrows():
+            missed.append(
+                f"{direction}, head dim {cell.head_dim}, "
+                f"{'causal' if cell.causal else 'full'}, {cell.length}: "
+                f"{cell[f'x {peer}']:.2f} x {peer}, goal {goal}"
+            )
+    return missed
+
+
+def draw(frame: pd.DataFrame, folder: Path, source: Provenance) -> None:
+    """One picture for each head dim, direction and masking: TFLOP/s over the length."""
+    done = frame.dropna(subset=["tflops"])
+    for (head_dim, causal, direction), part in done.groupby(["head_dim", "causal", "direction"]):
+        lengths = sorted(part.length.unique())
+        series = {
+            name: one.sort_values("length").tflops.tolist()
+            for name, one in part.groupby("contestant", sort=False)
+            if len(one) == len(lengths)  # a curve that ends early has no place for its name
+        }
+        masking = "causal" if causal else "full"
+        picture = curves(
+            lengths,
+            dict(list(series.items())[:6]),
+            title=f"{direction}, head dim {head_dim}, {masking}, {TOKENS // 1024}k tokens",
+            x_label="length",
+            y_label="TFLOP/s",
+            unit="",
+            log_y=False,
+            provenance=source,
+        )
+        picture.save(folder / f"{direction}_d{head_dim}_{masking}.png")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, write, print; 2 without a GPU."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 128, 256])
+    parser.add_argument(
+        "--lengths", type=int, nargs="+", default=[512, 1024, 2048, 4096, 8192, 16_384]
+    )
+    parser.add_argument("--causal", type=int, nargs="+", choices=[0, 1], default=[1, 0])
+    parser.add_argument("--contestants", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--directions", nargs="+", choices=DIRECTIONS, default=list(DIRECTIONS))
+    options = parser.parse_args(arguments)
+    options.causal = [bool(causal) for causal in options.causal]
+    if not torch.cuda.is_available():
+        print("A benchmark needs a CUDA GPU; times from elsewhere would say nothing.")
+        return 2
+    options.out.mkdir(parents=True, exist_ok=True)
+    source = provenance("cuda")
+    about = {"gpu": source.device, "date": source.date, **source.versions}
+    rows: list[dict[str, Any]] = []
+    path = options.out / "attention_speed.csv"
+    for problem in problems(options):
+        for name in options.contestants:
+            rows += [row | about for row in measure(problem, name, options.directions)]
+        pd.DataFrame(rows).to_csv(path, index=False)  # what was measured survives an early end
+        torch.cuda.empty_cache()
+    frame = pd.DataFrame(rows)
+    draw(frame, options.out, source)
+    table = ratios(frame)
+    print(source)
+    print(table.to_string(index=False))
+    missed = short_of_a_goal(table)
+    print("\n".join(missed) if missed else "every goal is reached.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""A few launches of every kernel of flash_triton, for NVIDIA's compute-sanitizer to watch.
+
+    compute-sanitizer --tool memcheck  python benchmarks/sanitize.py
+    compute-sanitizer --tool racecheck python benchmarks/sanitize.py
+
+Set PYTORCH_NO_CUDA_MEMORY_CACHING=1, so that memory behind a tensor belongs to nobody.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from attnlab_helpers.kernels import flash_launch
+from attnlab_helpers.kernels.flash_configurations import Configuration, listed
+from attnlab_helpers.kernels.tiles import padded
+from attnlab_helpers.problem import AttentionProblem
+
+PROBLEMS = (
+    AttentionProblem(1, 2, 130, 64, causal=True),
+    AttentionProblem(1, 2, 77, 128, kv_len=150, kv_heads=1, causal="lower_right"),
+    AttentionProblem(2, 1, 60, 80, kv_len=33),
+    AttentionProblem(1, 1, 65, 59, causal=True),  # rows that no descriptor takes
+)
+
+
+def launch_all(problem: AttentionProblem) -> None:
+    """Forward with and without overlap, both backward kernels, and dq by atomics."""
+    q, k, v = problem.tensors("cuda")
+    do = torch.randn_like(q)
+    options = {
+        "scale": problem.head_dim**-0.5,
+        "causal": problem.causal,
+        "precision": "ieee",
+    }
+    block_d, capability = padded(problem.head_dim), torch.cuda.get_device_capability()
+    small = Configuration(64, 64, num_warps=4, num_stages=1)
+    out, lse = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")
+    overlapped = Configuration(64, 64, num_warps=4, overlap=True, descriptors=capability >= (9, 0))
+    for configuration in (
+        overlapped,
+        listed("forward", block_d=block_d, capability=capability) or small,
+    ):
+        flash_launch.launch_forward(q, k, v, out, lse, configuration, **options)
+    delta, shift = flash_launch.launch_delta(out, do, lse)
+    dq, dk, dv = (torch.empty_like(tensor) for tensor in (q, k, v))
+    tensors = (q, k, v, do, delta, shift)
+    configuration = listed("dkdv", block_d=block_d, capability=capability) or small
+    total = torch.zeros(*delta.shape, block_d, device="cuda")
+    for dq_sum in (None, total):
+        flash_launch.launch_dkdv(*tensors, dk, dv, configuration, dq_sum=dq_sum, **options)
+    configuration = listed("dq", block_d=block_d, capability=capability) or small
+    flash_launch.launch_dq(*tensors, dq, configuration, **options)
+    torch.cuda.synchronize()
+    finite = all(torch.isfinite(tensor).all() for tensor in (out, dq, dk, dv))
+    print(f"{problem.label}: {'finite' if finite else 'NOT FINITE'}", flush=True)
+
+
+def main() -> int:
+    """2 without a GPU."""
+    if not torch.cuda.is_available():
+        print("compute-sanitizer watches a GPU, and there is none.")
+        return 2
+    for problem in PROBLEMS:
+        launch_all(problem)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,287 @@
+"""Measure flash_triton's configurations on this GPU and write the best into its table.
+
+    python benchmarks/tune.py --head-dims 64 128 --out results
+
+For each kernel ("forward", "dkdv", "dq", "fused") and head dim every candidate is checked against
+the float64 oracle, launched again for equal bits, and timed on four shapes; the least geometric
+mean of the times wins. "fused" is entered only where it beats "dkdv" and "dq" together by a margin,
+because it gives up equal bits from run to run. All times go to results/tuning.csv; --write puts the
+winners into attnlab_helpers/kernels/flash_configurations.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.resources
+import json
+import math
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from attnlab_helpers.attention import reference
+from attnlab_helpers.kernels import flash_launch
+from attnlab_helpers.kernels.flash_configurations import (
+    FILE,
+    KERNELS,
+    Configuration,
+    Kernel,
+    as_row,
+)
+from attnlab_helpers.kernels.tiles import padded
+from attnlab_helpers.machine import provenance
+from attnlab_helpers.problem import AttentionProblem
+
+HIDDEN, TOKENS = 2048, 32_768
+SHAPES = ((1024, True), (4096, True), (16_384, True), (8192, False))  # length, causal
+SMALL = 520  # no multiple of any tile
+REPEATS, LAUNCHES = 10, 20
+FUSED_MARGIN = 1.03
+OPTIONS = {"precision": "ieee"}
+
+# block_q, block_k, warps, stages, overlap: by padded head dim. What spills registers badly as
+# compiled for 9.0 is left out (NOTES.md).
+FORWARD = {
+    64: [
+        (128, 64, 4, 2, 0), (128, 64, 4, 3, 0), (128, 64, 4, 4, 0), (128, 128, 4, 2, 0),
+        (128, 128, 8, 2, 0), (128, 64, 8, 3, 0), (64, 64, 4, 3, 0), (128, 128, 8, 2, 1),
+        (128, 128, 8, 3, 1), (128, 64, 8, 3, 1), (128, 64, 4, 2, 1), (64, 128, 4, 2, 1),
+    ],
+    128: [
+        (128, 128, 8, 2, 0), (128, 64, 8, 2, 0), (128, 64, 8, 3, 0), (64, 64, 4, 2, 0),
+        (64, 64, 4, 3, 0), (128, 128, 8, 2, 1), (128, 64, 8, 2, 1), (128, 64, 8, 3, 1),
+        (64, 64, 4, 2, 1), (64, 128, 4, 2, 1),
+    ],
+    256: [(128, 64, 8, 2, 0), (128, 32, 8, 2, 0), (64, 64, 4, 2, 0), (128, 64, 8, 2, 1),
+          (128, 32, 8, 2, 1), (64, 64, 4, 2, 1)],
+}  # fmt: skip
+DKDV = {
+    64: [(64, 128, 8, 2, 0), (128, 128, 8, 2, 0), (64, 128, 8, 3, 0), (64, 64, 4, 2, 0),
+         (128, 64, 4, 2, 0), (32, 128, 4, 2, 0)],
+    128: [(64, 128, 8, 2, 0), (64, 128, 8, 1, 0), (64, 64, 4, 2, 0), (32, 128, 8, 2, 0)],
+    256: [(64, 64, 8, 2, 0), (64, 64, 8, 1, 0), (32, 64, 8, 2, 0), (32, 64, 4, 2, 0)],
+}  # fmt: skip
+DQ = {
+    64: [(128, 64, 4, 2, 0), (128, 64, 4, 3, 0), (128, 128, 8, 2, 0), (128, 64, 8, 3, 0),
+         (64, 64, 4, 3, 0), (64, 128, 4, 2, 0)],
+    128: [(128, 64, 8, 2, 0), (128, 64, 8, 3, 0), (64, 64, 4, 2, 0), (128, 128, 8, 1, 0)],
+    256: [(64, 32, 4, 2, 0), (128, 32, 8, 2, 0), (64, 64, 4, 2, 0), (64, 64, 8, 2, 0)],
+}  # fmt: skip
+CANDIDATES: dict[Kernel, dict[int, list[tuple[int, ...]]]] = {
+    "forward": FORWARD, "dkdv": DKDV, "dq": DQ, "fused": DKDV,
+}  # fmt: skip
+
+
+def candidates(kernel: Kernel, head_dim: int, descriptors: Iterable[bool]) -> list[Configuration]:
+    """What is tried: each tile with and, if asked for, without descriptors."""
+    return [
+        Configuration(block_q, block_k, warps, stages, bool(overlap), with_descriptors)
+        for block_q, block_k, warps, stages, overlap in CANDIDATES[kernel][padded(head_dim)]
+        for with_descriptors in descriptors
+    ]
+
+
+class Bench:
+    """One problem's tensors, and every kernel as a call on them. dq_sum is zeroed in the call."""
+
+    def __init__(self, problem: AttentionProblem) -> None:
+        self.q, self.k, self.v = problem.tensors("cuda")
+        self.do = torch.randn_like(self.q)
+        self.options = OPTIONS | {"scale": problem.head_dim**-0.5, "causal": problem.causal}
+        self.out = torch.empty_like(self.q)
+        self.lse = torch.empty(self.q.shape[:3], device="cuda")
+        self.dq, self.dk, self.dv = (torch.empty_like(x) for x in (self.q, self.k, self.v))
+        self.forward(Configuration(64, 64))
+        self.delta, self.shift = flash_launch.launch_delta(self.out, self.do, self.lse)
+        rows = (*self.delta.shape, padded(problem.head_dim))
+        self.dq_sum = torch.zeros(rows, device="cuda")
+
+    def forward(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
+        tensors = (self.q, self.k, self.v, self.out, self.lse)
+        flash_launch.launch_forward(*tensors, configuration, **self.options)
+        return (self.out,)
+
+    def dkdv(
+        self, configuration: Configuration, dq_sum: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        tensors = (self.q, self.k, self.v, self.do, self.delta, self.shift, self.dk, self.dv)
+        flash_launch.launch_dkdv(*tensors, configuration, dq_sum=dq_sum, **self.options)
+        return self.dk, self.dv
+
+    def dq_alone(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
+        tensors = (self.q, self.k, self.v, self.do, self.delta, self.shift, self.dq)
+        flash_launch.launch_dq(*tensors, configuration, **self.options)
+        return (self.dq,)
+
+    def fused(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
+        found = self.dkdv(configuration, self.dq_sum.zero_())
+        rows = self.dq_sum.view(*self.q.shape[:2], *self.dq_sum.shape[1:])
+        rows = rows[:, :, : self.q.shape[2], : self.q.shape[3]]
+        torch.mul(rows, self.options["scale"], out=self.dq)
+        return (*found, self.dq)
+
+    def call(self, kernel: Kernel, configuration: Configuration) -> tuple[torch.Tensor, ...]:
+        calls: dict[str, Callable[[Configuration], tuple[torch.Tensor, ...]]] = {
+            "forward": self.forward,
+            "dkdv": self.dkdv,
+            "dq": self.dq_alone,
+            "fused": self.fused,
+        }
+        return calls[kernel](configuration)
+
+
+def small(head_dim: int, causal: bool) -> AttentionProblem:
+    """The problem that candidates are checked on."""
+    return AttentionProblem(2, 3, SMALL, head_dim, causal=causal)
+
+
+def fault(kernel: Kernel, configuration: Configuration, head_dim: int) -> str | None:
+    """Why a candidate is out: an error, a wrong result, or one that changes; None if it is good."""
+    for causal in (True, False):
+        try:
+            bench = Bench(small(head_dim, causal))
+            found = [tensor.clone() for tensor in bench.call(kernel, configuration)]
+        except Exception as error:  # a tuner goes on with the next candidate, whatever happened
+            return f"{type(error).__name__}: {str(error)[:80]}"
+        leaves = [x.double().requires_grad_() for x in (bench.q, bench.k, bench.v)]
+        out = reference(*leaves, causal=causal)
+        dq, dk, dv = torch.autograd.grad(out, leaves, bench.do.double())
+        wanted = {"forward": [out], "dkdv": [dk, dv], "dq": [dq], "fused": [dk, dv, dq]}[kernel]
+        for actual, oracle in zip(found, wanted, strict=True):
+            error = ((actual.double() - oracle).norm() / oracle.norm()).item()
+            if not error < 1e-2:  # NaN as well
+                return f"wrong: relative error {error:.2g}"
+        for _ in range(LAUNCHES if kernel != "fused" else 0):
+            if not all(map(torch.equal, found, bench.call(kernel, configuration))):
+                return "changes from launch to launch"
+    return None
+
+
+def milliseconds(call: Callable[[], Any]) -> float:
+    """Median of REPEATS launches by CUDA events, all queued before the wait."""
+    for _ in range(2):
+        call()
+    pairs = []
+    for _ in range(REPEATS):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        pairs.append((start, end))
+    torch.cuda.synchronize()
+    times = sorted(start.elapsed_time(end) for start, end in pairs)
+    return times[len(times) // 2]
+
+
+def compile_share(share: list[tuple[Kernel, Configuration, int]]) -> None:
+    """Fill Triton's cache on disk, in a process of its own."""
+    for kernel, configuration, head_dim in share:
+        fault(kernel, configuration, head_dim)
+
+
+def tune(head_dims: list[int], descriptors: list[bool], workers: int) -> pd.DataFrame:
+    """One row a candidate: its fault, or its time in ms on each shape and their geometric mean."""
+    jobs = [
+        (kernel, configuration, head_dim)
+        for kernel in KERNELS
+        for head_dim in head_dims
+        for configuration in candidates(kernel, head_dim, descriptors)
+    ]
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        pool.map(compile_share, [jobs[i::workers] for i in range(workers)], chunksize=1)
+    rows = [
+        {"kernel": kernel, "head_dim": head_dim, "fault": fault(kernel, configuration, head_dim)}
+        | as_row(configuration)
+        for kernel, configuration, head_dim in jobs
+    ]
+    for head_dim in head_dims:
+        for length, causal in SHAPES:
+            heads, batch = HIDDEN // head_dim, TOKENS // length
+            bench = Bench(AttentionProblem(batch, heads, length, head_dim, causal=causal))
+            name = f"{'causal' if causal else 'full'} {length}"
+            for row, (kernel, configuration, its_dim) in zip(rows, jobs, strict=True):
+                if its_dim == head_dim and row["fault"] is None:
+                    row[name] = milliseconds(functools.partial(bench.call, kernel, configuration))
+    for row in rows:
+        times = [row[key] for key in row if key.startswith(("causal ", "full "))]
+        row["mean"] = math.exp(sum(map(math.log, times)) / len(times)) if times else math.nan
+    return pd.DataFrame(rows)
+
+
+def winners(frame: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
+    """Kernel -> padded head dim -> the row for the table; "fused" only where it earns its place."""
+    found: dict[str, dict[str, dict[str, Any]]] = {kernel: {} for kernel in KERNELS}
+    fields = list(as_row(Configuration(16, 16)))
+    good = frame.dropna(subset=["mean"])
+    for head_dim in good.head_dim.unique():
+        best = {
+            kernel: part.loc[part["mean"].idxmin()]
+            for kernel, part in good[good.head_dim == head_dim].groupby("kernel")
+        }
+        apart = sum(best[kernel]["mean"] for kernel in ("dkdv", "dq") if kernel in best)
+        for kernel, row in best.items():
+            if kernel == "fused" and row["mean"] * FUSED_MARGIN > apart:
+                continue
+            plain = {name: row[name] for name in fields}
+            plain = {
+                name: bool(x) if name in ("overlap", "descriptors") else int(x)
+                for name, x in plain.items()
+            }
+            found[kernel][str(padded(int(head_dim)))] = plain
+    return found
+
+
+def write(found: dict[str, dict[str, dict[str, Any]]], source: str) -> Path:
+    """Put the winners into the package's table; rows of other head dims and cards stay."""
+    path = Path(str(importlib.resources.files("attnlab_helpers.kernels").joinpath(FILE)))
+    table = json.loads(path.read_text(encoding="utf-8"))
+    capability = "{}.{}".format(*torch.cuda.get_device_capability())
+    card = table.setdefault(capability, {kernel: {} for kernel in KERNELS})
+    timed = sorted({head_dim for rows in found.values() for head_dim in rows}, key=int)
+    card["source"] = f"head dims {', '.join(timed)}: timed on {source}; others: chosen as compiled"
+    for kernel, rows in found.items():
+        for head_dim in timed:  # a "fused" that no longer wins goes
+            card[kernel].pop(head_dim, None)
+        card[kernel] |= rows
+    path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Tune, print, write; 2 without a GPU."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 128, 256])
+    parser.add_argument("--without-descriptors", action="store_true", help="try those as well")
+    parser.add_argument("--workers", type=int, default=8, help="processes that compile")
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--write", action="store_true", help="put the winners into the table")
+    options = parser.parse_args(arguments)
+    if not torch.cuda.is_available():
+        print("Tuning needs a CUDA GPU.")
+        return 2
+    hopper = torch.cuda.get_device_capability() >= (9, 0)
+    descriptors = [True] if hopper else [False]
+    if hopper and options.without_descriptors:
+        descriptors.append(False)
+    frame = tune(options.head_dims, descriptors, options.workers)
+    options.out.mkdir(parents=True, exist_ok=True)
+    source = provenance("cuda")
+    about = {"gpu": source.device, "date": source.date, **source.versions}
+    frame.assign(**about).to_csv(options.out / "tuning.csv", index=False)
+    print(frame.sort_values(["kernel", "head_dim", "mean"]).to_string(index=False))
+    found = winners(frame)
+    print(json.dumps(found, indent=1))
+    if options.write:
+        text = f"{source.device}, {source.date}, triton {source.versions.get('triton', '?')}"
+        print(write(found, text))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
