@@ -40,7 +40,7 @@ def test_aligned_tensors_are_loaded_128_bits_at_a_time_and_views_are_not(target)
     assert aligned.counts["global_stores"] == {128: 2}
     assert set(view.counts["global_loads"]) == {32}
     assert aligned.counts["predicated_memory"] >= 5  # the bounds check
-    assert aligned.counts["registers"] > 0 and aligned.counts["spilled_bytes"] == 0
+    assert aligned.counts["registers"] > 0 and aligned.counts["local_bytes"] == 0
     assert aligned.target == target and f"compute capability {target}" in aligned.provenance
     assert aligned.cubin.startswith(b"\x7fELF") and aligned.entry == "add"
 
@@ -67,7 +67,7 @@ def test_a_kernel_with_too_few_registers_spills() -> None:
         kernels.matmul, HALVES, HALVES, HALVES, 512, 512, target="8.0", maxnreg=32, **blocks
     )
     assert 0 < spilling.counts["registers"] <= 32
-    assert spilling.counts["spilled_bytes"] > 0 and spilling.counts["local_stores"] > 0
+    assert spilling.counts["local_bytes"] > 0 and spilling.counts["local_stores"] > 0
 
 
 def test_functions_constants_and_options_come_along() -> None:
@@ -107,10 +107,24 @@ def test_texts_name_types_and_the_value_one_becomes_a_constant() -> None:
     assert "%n: i64" in signature(ALIGNED, ALIGNED, ALIGNED, 2**31 + 1)
 
 
-def test_the_same_kernel_is_compiled_once_and_other_options_are_compiled_anew() -> None:
+def test_the_same_kernel_is_compiled_once_and_other_options_are_compiled_anew(monkeypatch) -> None:
+    first, wide = compile_add(), compile_add(num_warps=8)
+    assert wide.num_warps == 8
+    monkeypatch.setattr(compiler.triton_stages, "_ask", lambda request: pytest.fail("again"))
+    assert compile_add().cubin is first.cubin and compile_add(num_warps=8).cubin is wide.cubin
+
+
+def test_who_changes_a_result_changes_no_later_one() -> None:
     first = compile_add()
-    assert compile_add() is first
-    assert compile_add(num_warps=8) is not first and compile_add(num_warps=8).num_warps == 8
+    before = dict(first.counts), dict(first.stages), first.counts["global_loads"][128]
+    first.counts["instructions"] = -1
+    first.counts["global_loads"][128] = -1
+    first.stages["SASS"] = ""
+    first.line_maps.clear()
+    again = compile_add()
+    assert (again.counts["instructions"], again.stages) == (before[0]["instructions"], before[1])
+    assert again.counts["global_loads"][128] == before[2] > 0 and again.lines("SASS")
+    assert len({first, again}) == 2  # hashable: each is itself
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import compiler_kernels as kernels
 import pytest
 
 from attnlab_helpers import compiler
-from attnlab_helpers.compiler import cuda_stages, nvrtc
+from attnlab_helpers.compiler import cuda_names, nvrtc
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("cuda") is None, reason="needs cuda-bindings and nvidia-cuda-nvrtc"
@@ -66,11 +66,18 @@ def test_one_of_several_kernels_is_chosen_by_name() -> None:
         assert two.counts["shared_loads"] == 1 == two.counts["barriers"]
         assert all(line is None or line <= 7 for line in two.lines("SASS"))
     scale = compiler.compile_cuda(source, "9.0", name="scale<3>")
+    inner = compiler.compile_cuda(source, "8.0", name="inner::one")
+    assert inner.entry == one.entry and inner.stages == one.stages
     assert scale.name == "scale<3>" and "scale" in scale.entry and "two" not in scale.stages["PTX"]
     with pytest.raises(ValueError, match="several kernels; say which with name=: one, two"):
         compiler.compile_cuda(source, "8.0")
     with pytest.raises(ValueError, match="no kernel 'three'; it has one, two"):
         compiler.compile_cuda(source, "8.0", name="three")
+    with pytest.raises(ValueError, match=r"scale is a template.*name='scale<4>'"):
+        compiler.compile_cuda(source, "8.0", name="scale")
+    for wrong in ("scale<N>", "scale<4", "outer::one"):
+        with pytest.raises(ValueError, match=r"names no kernel of the source[\s\S]*scale<4>"):
+            compiler.compile_cuda(source, "8.0", name=wrong)
     with pytest.raises(ValueError, match="no __global__ function"):
         compiler.compile_cuda("__device__ int x;", "8.0")
 
@@ -80,6 +87,72 @@ def test_options_reach_the_compiler() -> None:
     plain = compiler.compile_cuda(source, "9.0", options=["-DVALUE=2.0f"])
     fast = compiler.compile_cuda(source, "9.0", options=["-DVALUE=2.0f", "--use_fast_math"])
     assert fast.counts["instructions"] < plain.counts["instructions"]
+    one = compiler.compile_cuda(source, "9.0", options="-DVALUE=2.0f")  # a text is one option
+    assert one.stages == plain.stages and one.key == plain.key
+
+
+GENERIC = """
+__global__ void pick(float* x, int* n, int inside) {
+    __shared__ float kept[256];
+    __shared__ int found;
+    kept[threadIdx.x] = x[threadIdx.x];
+    atomicAdd(&found, n[0]);
+    __syncthreads();
+    volatile float* from = inside ? kept : x;
+    x[threadIdx.x] = from[threadIdx.x ^ 1] + found;
+    atomicAdd(inside ? &found : n, 1);
+}
+"""
+RECURSIVE = """
+__device__ __noinline__ int fib(int a) { return a < 2 ? a : fib(a - 1) + fib(a - 2); }
+__global__ void call(int* x) { x[0] = fib(x[0]); }
+"""
+
+
+@pytest.mark.parametrize("target", ["7.5", "9.0", "10.0"])
+def test_what_may_be_any_memory_counts_as_none_of_them(target) -> None:
+    counts = compiler.compile_cuda(GENERIC, target).counts
+    assert counts["global_loads"] == {32: 2}  # x and n; from[...] may lie in shared memory
+    assert counts["generic_loads"] == 1 == counts["shared_atomics"] == counts["generic_atomics"]
+    assert counts["global_atomics"] == 0
+
+
+def test_a_recursive_kernel_keeps_its_registers_and_says_what_nobody_knows() -> None:
+    compiled = compiler.compile_cuda(RECURSIVE, "9.0")
+    if "SASS" not in compiled.stages:
+        pytest.skip("needs cuobjdump")
+    assert compiled.counts["registers"] > 0 and "local_bytes" not in compiled.counts
+    assert "call themselves" in compiled.notes[0]
+    assert compiler.summary(compiled).loc["local memory, bytes a thread"].item() == "unknown"
+
+
+@pytest.mark.parametrize("target", ["8.7", "11.0", "12.1"])
+def test_targets_without_a_row_are_compiled_where_nvrtc_knows_them(target) -> None:
+    if int(float(target) * 10) not in nvrtc.supported():
+        pytest.skip("this NVRTC does not know it")
+    compiled = compiler.compile_cuda(kernels.CUDA_ADD, target)
+    assert compiled.target == target and compiled.counts["global_loads"] == {32: 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"source": None}, TypeError, "not NoneType"),
+        ({"source": 5}, TypeError, "not int"),
+        ({"source": b"x"}, TypeError, r"bytes.*source\.decode\(\)"),
+        ({"source": "int\n\0"}, ValueError, "line 2 of the source holds a NUL"),
+        ({"name": 5}, TypeError, "name=5: the name of a kernel"),
+        ({"options": [3]}, TypeError, "options: 3 is no text"),
+        ({"options": 3}, TypeError, "options: 3 is no text"),
+        ({"options": "--gpu-architecture=sm_80"}, ValueError, "said by target="),
+        ({"options": "--bogus"}, compiler.CompileFailed, "unrecognized option --bogus"),
+        ({"source": "#include <cstdio>\n"}, compiler.CompileFailed, r"no C\+\+ standard library"),
+        ({"source": "#include <cuda/none>\n"}, compiler.CompileFailed, "CUDA's headers come with"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compiled_is_a_sentence(arguments, error, text) -> None:
+    with pytest.raises(error, match=text):
+        compiler.compile_cuda(**{"source": kernels.CUDA_ADD, "target": "9.0"} | arguments)
 
 
 def test_a_target_that_this_nvrtc_does_not_know_is_a_sentence(monkeypatch) -> None:
@@ -97,7 +170,7 @@ def test_a_target_that_this_nvrtc_does_not_know_is_a_sentence(monkeypatch) -> No
     ],
 )
 def test_the_name_is_found_without_a_compiler(source, name) -> None:
-    assert cuda_stages._name_in(source) == name
+    assert cuda_names.name_in(source) == name
 
 
 @pytest.mark.parametrize(
@@ -106,4 +179,4 @@ def test_the_name_is_found_without_a_compiler(source, name) -> None:
      ("_Z5scaleILi4EEvPf", "scale")],
 )  # fmt: skip
 def test_names_of_the_machine_code_are_read(entry, name) -> None:
-    assert cuda_stages.plain_name(entry) == name
+    assert cuda_names.plain_name(entry) == name

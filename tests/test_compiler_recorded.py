@@ -44,9 +44,14 @@ def test_what_was_saved_comes_back_the_same_where_triton_is_missing(monkeypatch,
     assert all(there.lines(stage) == here.lines(stage) for stage in here.stages)
     assert compiler.summary(here, there).iloc[:-1].T.drop_duplicates().shape[0] == 1
 
-    for other in ({"BLOCK": 512}, {"target": "8.0"}, {"num_warps": 8}):
-        with pytest.raises(compiler.CompilerMissing, match=r"pip install triton[\s\S]*add for 9.0"):
+    assert there.settings == here.settings and there.arguments == here.arguments
+    for other in ({"BLOCK": 512}, {"num_warps": 8}):
+        with pytest.raises(
+            compiler.CompilerMissing, match=r"add for 9\.0 was recorded, but another"
+        ):
             compile_add(**other)
+    with pytest.raises(compiler.CompilerMissing, match=r"8\.0 was not recorded.*are: add for 9\.0"):
+        compile_add(target="8.0")
 
 
 def test_what_was_never_recorded_is_said(monkeypatch, tmp_path) -> None:
@@ -69,6 +74,7 @@ def test_cuda_falls_back_to_its_recording_where_nvrtc_is_missing(monkeypatch, tm
 
     monkeypatch.setattr(nvrtc, "version", missing)
     there = compiler.compile_cuda(kernels.CUDA_ADD, "8.0")
+    assert "spilled_bytes" not in there.counts
     assert there.stages == here.stages and there.counts == here.counts
     with pytest.raises(compiler.CompilerMissing, match=r"pip install cuda-bindings[\s\S]*add for"):
         compiler.compile_cuda(kernels.CUDA_WIDE, "8.0")
@@ -136,3 +142,42 @@ def test_without_a_disassembler_the_ptx_is_counted_and_a_note_says_so(monkeypatc
     table = compiler.summary(compiled)
     assert table.loc["registers a thread"].item() == "unknown"
     assert table.loc["counted in"].item() == "PTX"
+    # No count can be taken for one of machine code, whatever rows are picked.
+    known = {"counted in", "provenance", "shared memory bytes"}
+    texts = table.iloc[:, 0].drop(list(known))
+    assert all(text.endswith(" (PTX)") or text == "unknown" for text in texts)
+    assert table.loc["global loads"].item() == "128 bit: 4 (PTX)"
+
+
+def test_without_a_disassembler_a_recording_of_the_very_kernel_is_shown(
+    monkeypatch, tmp_path
+) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    source = kernels.CUDA_ADD + "// one that nobody compiled yet"
+    here = compiler.compile_cuda(source, "9.0")
+    if "SASS" not in here.stages:
+        pytest.skip("needs nvdisasm")
+    compiler.save_recorded(here, tmp_path)
+    monkeypatch.setattr(recorded, "FOLDER", tmp_path)
+    monkeypatch.setattr(triton_internals, "tool", lambda name: None)
+    monkeypatch.setattr(compiler.machine_code.shutil, "which", lambda name: None)
+    compiler.cuda_stages._compile.cache_clear()
+    there = compiler.compile_cuda(source, "9.0")
+    compiler.cuda_stages._compile.cache_clear()
+    assert there.stages == here.stages and there.counts == here.counts
+    assert there.cubin.startswith(b"\x7fELF")  # it can be launched all the same
+    assert there.provenance.startswith("recorded: ") and "compiled here by NVRTC" in there.notes[-1]
+    assert not any("no machine code" in note for note in there.notes)
+
+
+def test_an_old_recording_is_counted_again_and_its_local_memory_called_so(tmp_path) -> None:
+    kernel = compiler.Compiled(
+        name="k", language="Triton", target="9.0", source="x", provenance="compiled here by hand",
+        stages={"PTX": "ret;\n", "SASS": "          LD.E R1, [R2.64]\n          EXIT\n"},
+        entry="k", line_maps={"PTX": (1,), "SASS": (1, None)}, key="abc",
+        counts={"global_loads": {"32": 1}, "registers": 9, "spilled_bytes": 8, "shared_bytes": 4},
+    )  # fmt: skip
+    counts = recorded._read(compiler.save_recorded(kernel, tmp_path)).counts
+    assert counts["generic_loads"] == 1 and counts["global_loads"] == {}
+    assert (counts["registers"], counts["local_bytes"], counts["shared_bytes"]) == (9, 8, 4)
+    assert set(counts) == set(compiler.KEYS)

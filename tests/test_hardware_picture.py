@@ -104,3 +104,18 @@ def test_it_is_small_and_saved(tmp_path) -> None:
     assert picture.save(tmp_path / "gpu.png").stat().st_size < 90_000
     html = picture._repr_mimebundle_()["text/html"]
     assert "<table>" in html and "alt=" in html
+
+
+def test_what_is_no_card_is_a_sentence() -> None:
+    for wrong in (5, ["H200"], b"H200"):
+        with pytest.raises(TypeError, match=r"hardware draws a card: .*hardware\('H200'\)"):
+            hardware(wrong)
+
+
+def test_the_levels_of_memory_grow_downwards_and_never_shrink() -> None:
+    (axes,) = hardware("H200").figure().axes
+    corners = [one.get_xy() for one in axes.patches if type(one).__name__ == "Polygon"]
+    heights = [one[:, 1].max() - one[:, 1].min() for one in corners]
+    widths = [one[:, 0].max() - one[:, 0].min() for one in corners]
+    assert len(corners) == 4 and max(heights) - min(heights) < 1e-6
+    assert widths == sorted(widths) and "not to scale" in hardware("H200").alt

@@ -181,6 +181,24 @@ def test_a_stage_that_a_kernel_lacks_cannot_be_picked(browser, tmp_path) -> None
     assert browser.get_log("browser") == []
 
 
+def test_the_source_gets_the_width_it_needs_up_to_a_limit_and_no_empty_height(
+    browser, tmp_path
+) -> None:
+    def panes(source):
+        Opened(browser, stages(fake(source=source)).save(tmp_path / "wide.html"))
+        return browser.execute_script(
+            "return [...document.querySelectorAll('pre.pane')].map(one =>"
+            " [one.clientWidth, one.scrollWidth, one.clientHeight])"
+        )
+
+    (short, _, low), (code, _, _) = panes("def f():\n    return 1\n")
+    assert short < code and low < 300
+    (wide, needed, _), (code, _, _) = panes("def f():\n    return " + "a + " * 14 + "1\n")
+    assert needed == wide > short  # the whole line is in sight
+    (most, needed, high), (code, _, _) = panes("def f():\n    return " + "a + " * 90 + "1\n" * 80)
+    assert needed > most and 0.5 < most / (most + code) < 0.6 and low < high < 500
+
+
 def test_hostile_texts_run_nothing(browser, tmp_path) -> None:
     evil = "</pre></script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
     kernel = fake(name=evil, source=evil, language=evil, counts={evil: evil})

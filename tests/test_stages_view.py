@@ -240,6 +240,23 @@ def test_wrong_arguments_are_refused_with_what_is_possible() -> None:
         stages(fake(stages={}))
     with pytest.raises(ValueError, match="at least one line"):
         stages(fake(), most_lines=0)
+    for wrong in ("5", 5.0, None):
+        with pytest.raises(TypeError, match="a whole number of lines"):
+            stages(fake(), most_lines=wrong)
+
+
+def test_a_kernels_name_keeps_its_underscores_and_is_no_unit() -> None:
+    shown = stages(fake(name="add_kernel_ns"), fake(name="other_bytes", counts={"a_b": 5}))
+    for text in (str(shown), re.sub("<[^>]*>", "\n", page(*shown.compiled))):
+        assert re.search(r"\badd_kernel_ns\b", text) and "add kernel" not in text
+        assert re.search(r"\bother_bytes\b", text) and re.search(r"\ba b\b", text)
+    assert "<th" in page(*shown.compiled) and "other_bytes</th>" in page(*shown.compiled)
+    assert shown.table.columns.tolist() == ["count", "add_kernel_ns", "other_bytes"]
+
+
+def test_zeros_of_ptx_are_zeros_too() -> None:
+    shown = stages(fake(counts={"mma": "none (PTX)", "wgmma": "0 (PTX)", "tma": "10 (PTX)"}))
+    assert "tma" in str(shown) and not re.search(r"mma\b", str(shown))
 
 
 def test_without_sass_ptx_comes_first() -> None:

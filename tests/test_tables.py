@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from attnlab_helpers.plots import Table
-from attnlab_helpers.plots.table import cell_text
+from attnlab_helpers.plots.table import cell_text, table_html, table_text
 from attnlab_helpers.units import format_bytes, format_count, format_ns
 
 
@@ -125,3 +125,15 @@ def test_columns_in_the_packages_units_are_shown_with_the_unit_that_fits():
     assert text.splitlines()[1].split("  ")[-1].strip() == "256 MiB"
     assert "61.1 us" in text and text.splitlines()[2].split()[0] == "-"
     assert list(frame.columns) == ["gpu_time_ns", "peak_memory_bytes"]
+
+
+def test_underscores_are_spaces_in_names_of_one_word_only() -> None:
+    frame = pd.DataFrame({"gpu_activities": [1], "add_kernel (Triton) for 9.0": [2]})
+    head = table_text(frame).splitlines()[0]
+    assert "gpu activities" in head and "add_kernel (Triton)" in head
+    named = pd.DataFrame({"add_kernel": ["a_b"], "time_ns": [5]})
+    assert table_text(named, verbatim=True).splitlines()[0].split() == ["add_kernel", "time_ns"]
+    assert ">add_kernel<" in table_html(named, verbatim=True)
+    assert "add_kernel" not in str(Table(named)) and "add_kernel" in str(
+        Table(named, verbatim=True)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from numbers import Integral, Real
 from types import FunctionType
 from typing import Any
 
@@ -43,7 +44,7 @@ def argument(value: Any, name: str) -> dict[str, Any]:
     A tensor counts with its dtype and with whether its address is a multiple of 16 bytes (on the
     "meta" device: whether its storage offset is). Integers: whether 16 divides them, and whether
     they are 1. A text is taken as a type: "*fp32:16" is a pointer to fp32 of which 16 divides the
-    address, "i32" a whole number. Raises TypeError.
+    address, "i32" a whole number. Raises TypeError, and ValueError for a number beyond 64 bits.
     """
     if value is None:
         return {"name": name, "constant": {"plain": None}}
@@ -63,6 +64,11 @@ def argument(value: Any, name: str) -> dict[str, Any]:
             "and here also the name of a type, such as '*bf16:16' or 'i32'. A value known at "
             "compile time needs a parameter annotated tl.constexpr."
         ) from None
+    if not -(2**63) <= number < 2**64:
+        raise ValueError(
+            f"the argument {name} is {number}, which has no room in 64 bits: a kernel takes whole "
+            f"numbers from -2**63 to 2**64 - 1."
+        )
     kind = "i32" if -(2**31) <= number < 2**31 else "i64" if number < 2**63 else "u64"
     return {"name": name, "type": kind, "divisible": number % 16 == 0, "one": number == 1}
 
@@ -81,8 +87,12 @@ def encode(value: Any, name: str) -> dict[str, Any]:
     kind = type(value)
     if value is None or isinstance(value, bool | int | str):
         return {"plain": value}
-    if isinstance(value, float):
-        return {"float": repr(value)}  # JSON has no infinity
+    if kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_"):
+        return {"plain": bool(value)}
+    if isinstance(value, Integral):  # numpy's
+        return {"plain": int(value)}
+    if isinstance(value, Real):
+        return {"float": repr(float(value))}  # JSON has no infinity
     if isinstance(value, tuple | list):
         return {"tuple": [encode(item, name) for item in value]}
     if kind.__name__ == "constexpr":
@@ -99,6 +109,16 @@ def encode(value: Any, name: str) -> dict[str, Any]:
         f"{name} is a {kind.__name__}, which cannot be a constant in a kernel: possible are "
         "numbers, texts, tuples of them, tl.float16 and the like, and @triton.jit functions."
     )
+
+
+def shown(data: dict[str, Any]) -> str:
+    """How an argument or constant is written in a label: "1024", "fp16", "*fp32:16"."""
+    if "type" in data:
+        return "1" if data["one"] else data["type"] + (":16" if data["divisible"] else "")
+    ((kind, content),) = data["constant"].items()
+    if kind == "tuple":
+        return f"({', '.join(shown({'constant': item}) for item in content)})"
+    return shown({"constant": content}) if kind == "constexpr" else str(content)
 
 
 def _from_text(text: str, name: str) -> dict[str, Any]:

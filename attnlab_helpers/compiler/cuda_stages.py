@@ -6,38 +6,48 @@ import functools
 import importlib.util
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from . import nvrtc, recorded, triton_internals
-from .compiled import Compiled
+from .compiled import Compiled, fresh
+from .cuda_names import entry_of, name_in, plain_name
 from .errors import CompilerMissing, Complaint, refused
 from .machine_code import machine_stage, user_shared_bytes
 from .targets import Target, parse_target
 from .tidying import tidy
 
 FILE = "kernel.cu"
-_ENTRY = re.compile(r"(?m)^\s*(?:\.visible|\.weak)?\s*\.entry ([\w$]+)")
 _SAID = re.compile(
     rf"^(?:{re.escape(FILE)}\((\d+)\): |At end of source: )((?:catastrophic )?error\b.*)"
 )
 
 
+_NO_HEADER = re.compile(r"(?:could not|cannot) open source file \"([^\"]+)\"")
+
+
 def compile_cuda(
-    source: str, target: object = None, *, name: str | None = None, options: Sequence[str] = ()
+    source: str,
+    target: object = None,
+    *,
+    name: str | None = None,
+    options: str | Sequence[str] = (),
 ) -> Compiled:
     """What a CUDA C++ kernel becomes for `target`: PTX and SASS; no GPU and no driver needed.
 
     source: the text, with one or more `__global__` functions. name: which of them, when there are
-    several; a template's instance as in C++, "add<4>". target: see `parse_target`; None is this
-    machine's GPU. options: more options for NVRTC, as "--use_fast_math" or "-DBLOCK=256". The
-    headers cuda_fp16.h, cuda_bf16.h and mma.h can be included where an installed package has them.
+    several ("inner::add", too); a template's instance as in C++, "add<4>". target: see
+    `parse_target`; None is this machine's GPU. options: more options for NVRTC, one text or
+    several, as "--use_fast_math" or ["-DBLOCK=256", "-DN=4"]. The headers cuda_fp16.h, cuda_bf16.h
+    and mma.h can be included where an installed package has them.
 
     Raises CompileFailed with the reader's line, CompilerMissing where NVRTC is not installed (and
     nothing was recorded for this kernel) or too old for the target, ValueError for an unknown
-    target or name.
+    target or name, TypeError for what is no text.
     """
     goal = parse_target(target)
+    options = _checked(source, name, options)
     key = recorded.key(
         {"language": "CUDA C++", "source": source, "name": name, "capability": goal.number}
         | {"options": list(options)}
@@ -45,11 +55,39 @@ def compile_cuda(
     try:
         version = nvrtc.version()
     except ImportError as error:
-        wanted = name or _name_in(source)
-        return recorded.find("CUDA C++", wanted, str(goal), key, nvrtc.why_missing(error))
-    compiled = _compile(source, goal, name, tuple(options), key, version)
+        wanted = name or name_in(source)
+        found = recorded.find("CUDA C++", wanted, str(goal), key, nvrtc.why_missing(error))
+        return replace(found, settings=_settings(options))
+    compiled = fresh(_compile(source, goal, name, options, key, version))
+    compiled = recorded.with_machine_code(compiled)
     recorded.save_if_asked(compiled)
     return compiled
+
+
+def _checked(source: str, name: str | None, options: str | Sequence[str]) -> tuple[str, ...]:
+    """The options as a tuple. Raises TypeError and ValueError for what cannot be compiled."""
+    if not isinstance(source, str):
+        hint = " Give it as text: source.decode()." if isinstance(source, bytes) else ""
+        raise TypeError(
+            f"the source has to be the text of CUDA C++ itself, not {type(source).__name__}.{hint}"
+        )
+    if "\0" in source:
+        line = source[: source.index("\0")].count("\n") + 1
+        raise ValueError(f"line {line} of the source holds a NUL character (\\0): take it out.")
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name={name!r}: the name of a kernel in the source is wanted, as text.")
+    listed = isinstance(options, Iterable) and not isinstance(options, str | bytes)
+    given = tuple(options) if listed else (options,)
+    for one in given:
+        if not isinstance(one, str):
+            raise TypeError(f"options: {one!r} is no text, as '--use_fast_math' or '-DBLOCK=256'.")
+        if re.match(r"-arch|--gpu-architecture", one):
+            raise ValueError(f"options: {one!r} is said by target=, as in target='9.0'.")
+    return given
+
+
+def _settings(options: Sequence[str]) -> dict[str, str]:
+    return {"options": " ".join(options)} if options else {}
 
 
 @functools.lru_cache(maxsize=128)
@@ -68,10 +106,20 @@ def _compile(
         *(f"--include-path={folder}" for folder in _headers()),
         *options,
     )
-    result = nvrtc.compile_program(source, FILE, every, name if name and "<" in name else None)
+    # Templates exist once they are named, and C++ knows what is in a namespace.
+    expression = name if name and ("<" in name or "::" in name) else None
+    result = nvrtc.compile_program(source, FILE, every, expression)
     if result.cubin is None:
-        raise refused(f"NVRTC {version}", FILE, source, _complaints(result.log))
-    entry = result.lowered or _entry(result.ptx, name)
+        complaints = _complaints(result.log)
+        if "__nv_name_map" in result.log and all(one.line is None for one in complaints):
+            said = re.search(r"__nv_name_map\(\d+\): error: (.*)", result.log)
+            raise ValueError(
+                f"name={name!r} names no kernel of the source ({said[1] if said else 'NVRTC'}). "
+                "A template's instance is written with values, as name='scale<4>'; a kernel in a "
+                "namespace as name='inner::scale'."
+            )
+        raise refused(f"NVRTC {version}", FILE, source, complaints)
+    entry = result.lowered or entry_of(result.ptx, source, name)
     ptx, lines = tidy("PTX", result.ptx, FILE, entry)
     machine = machine_stage(result.cubin, entry, FILE, ptx)
     shared = user_shared_bytes(machine.counts, target.number)
@@ -92,46 +140,8 @@ def _compile(
         shared_bytes=shared,
         notes=(*machine.notes, *target.too_much(shared)),
         key=key,
+        settings=_settings(options),
     )
-
-
-def _entry(ptx: str, name: str | None) -> str:
-    entries = {entry: plain_name(entry) for entry in _ENTRY.findall(ptx)}
-    if not entries:
-        raise ValueError(
-            "the source has no __global__ function (a template counts once it is used: give its "
-            "instance as name='kernel<4>')."
-        )
-    fitting = [entry for entry, plain in entries.items() if name in (None, plain, entry)]
-    if len(fitting) == 1:
-        return fitting[0]
-    possible = ", ".join(sorted(entries.values()))
-    if name is None:
-        raise ValueError(f"the source has several kernels; say which with name=: {possible}.")
-    if not fitting:
-        raise ValueError(f"the source has no kernel {name!r}; it has {possible}.")
-    raise ValueError(f"several kernels are called {name}; give one's entry: {', '.join(fitting)}.")
-
-
-def plain_name(entry: str) -> str:
-    """The name in the source of a kernel by its name in the machine code: _Z3addPf is add."""
-    nested = re.match(r"_ZN((?:\d+\w*)+)", entry)
-    text = entry[3:] if nested else entry[2:]
-    if not entry.startswith("_Z"):
-        return entry
-    name = entry
-    while found := re.match(r"(\d+)", text):  # length, then the name itself
-        start, length = len(found[1]), int(found[1])
-        name, text = text[start : start + length], text[start + length :]
-        if not nested:
-            break
-    return name
-
-
-def _name_in(source: str) -> str:
-    plain = re.sub(r"__launch_bounds__\s*\([^)]*\)", "", source)
-    found = re.search(r"__global__\s+(?:\w+\s+)*?(\w+)\s*\(", plain)
-    return found[1] if found else "kernel"
 
 
 def _complaints(log: str) -> list[Complaint]:
@@ -147,8 +157,21 @@ def _complaints(log: str) -> list[Complaint]:
             (len(below) - 2 for below in lines[place + 1 : place + 4] if below.strip() == "^"), None
         )
         number = int(found[1]) if found[1] else None
-        complaints.append(Complaint(found[2], number, caret if number else None))
+        text = "\n".join([found[2], *_hint(found[2])])
+        complaints.append(Complaint(text, number, caret if number else None))
     return complaints[:5] or [Complaint(log.strip() or "the compiler gave no reason")]
+
+
+def _hint(text: str) -> list[str]:
+    missing = _NO_HEADER.search(text)
+    if not missing:
+        return []
+    if missing[1].startswith(("cuda", "mma", "cooperative_groups", "nv/")):
+        return ["CUDA's headers come with the triton wheel and with the CUDA Toolkit (CUDA_HOME)."]
+    return [
+        "NVRTC has no C++ standard library; printf, assert and the functions of <cmath> work "
+        "without an include."
+    ]
 
 
 def _headers() -> list[Path]:

@@ -19,7 +19,10 @@ _NO_TOOL = (
 _PLACE = re.compile(r"//## File \"([^\"]+)\", line (\d+)(?: inlined at \"([^\"]+)\", line (\d+))?")
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(.*?)\s*;?\s*(?:/\*.*)?$")
 _LABEL = re.compile(r"^([.$\w]+):$")
-_USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
+_NO_STACK = (
+    "How much local memory a thread needs is not known when this kernel is compiled: functions in "
+    "it call themselves, or are called by pointer."
+)
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,16 @@ def machine_stage(cubin: bytes, entry: str, file: str, ptx: str) -> MachineCode:
         listing, complaint = _run("nvdisasm", "-gi", "-c", str(path))
         usage, _ = _run("cuobjdump", "-res-usage", str(path))
     resources = _resources(usage, entry)
+    notes = (_NO_STACK,) if "registers" in resources and "local_bytes" not in resources else ()
     text, lines = sass(listing, entry, file)
     if text:
-        return MachineCode(text, lines, count_sass(text) | resources)
-    note = f"SASS is left out: nvdisasm said {complaint!r}." if complaint else _NO_TOOL
-    return MachineCode(None, (), count_ptx(ptx) | resources, (note,))
+        return MachineCode(text, lines, count_sass(text) | resources, notes)
+    note = (
+        f"SASS is left out: nvdisasm said {complaint!r}. The counts are of the PTX."
+        if complaint
+        else _NO_TOOL
+    )
+    return MachineCode(None, (), count_ptx(ptx) | resources, (note, *notes))
 
 
 def sass(listing: str, entry: str, file: str) -> tuple[str, tuple[int | None, ...]]:
@@ -113,11 +121,15 @@ def _without_padding(rows: list[tuple[str, int | None]]) -> list[tuple[str, int 
 
 
 def _resources(usage: str, entry: str) -> dict[str, int]:
-    found = re.search(rf"Function {re.escape(entry)}:\s*\n\s*{_USAGE.pattern}", usage)
-    if not found:
-        return {}
-    registers, stack, shared, local = map(int, found.groups())
-    return {"registers": registers, "spilled_bytes": stack + local, "shared_bytes": shared}
+    line = re.search(rf"Function {re.escape(entry)}:\s*\n(.*)", usage)
+    # A number that the tool does not know is a word: STACK:UNKNOWN.
+    said = dict(re.findall(r"\b(\w+):(\d+)\b", line[1])) if line else {}
+    values = {"registers": ("REG",), "local_bytes": ("STACK", "LOCAL"), "shared_bytes": ("SHARED",)}
+    return {
+        name: sum(int(said[part]) for part in parts)
+        for name, parts in values.items()
+        if all(part in said for part in parts)
+    }
 
 
 def _run(tool: str, *arguments: str) -> tuple[str, str]:

@@ -12,11 +12,12 @@ import hashlib
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .compiled import Compiled
-from .counts import BY_WIDTH
+from .counts import FROM_CUBIN, count
 from .errors import CompilerMissing
 
 FORMAT = 1
@@ -78,18 +79,39 @@ def find(
     path = folder / f"{_plain(name)}-{wanted}.json.gz"
     if path.is_file():
         return _read(path)
-    raise CompilerMissing(
-        f"{missing}\nNothing was recorded for this very kernel ({name} for {target}, with these "
-        f"arguments and constants). {_list_text(language, folder)}"
-    )
+    raise CompilerMissing(f"{missing}\n{_nothing_text(language, name, target, folder)}")
 
 
-def _list_text(language: str, folder: Path) -> str:
+def with_machine_code(compiled: Compiled, folder: Path | None = None) -> Compiled:
+    """A kernel without SASS, as nothing here takes machine code apart: its recording, if there.
+
+    The machine code itself stays the one that was compiled here, so that it can be launched.
+    """
+    folder = FOLDER if folder is None else folder
+    path = folder / f"{_plain(compiled.name)}-{compiled.key}.json.gz"
+    if "SASS" in compiled.stages or not path.is_file():
+        return compiled
+    found = _read(path)
+    if "SASS" not in found.stages:
+        return compiled
+    here = f"Stages and counts are recorded; what is launched was {compiled.provenance}."
+    notes = (*found.notes[:-1], here)
+    more = {"settings": compiled.settings, "arguments": compiled.arguments}
+    return replace(found, cubin=compiled.cubin, entry=compiled.entry, notes=notes, **more)
+
+
+def _nothing_text(language: str, name: str, target: str, folder: Path) -> str:
     found = [_load(path) for path in sorted(folder.glob("*.json.gz"))]
     rows = sorted({(one["name"], one["target"]) for one in found if one["language"] == language})
     if not rows:
         return f"No {language} kernel was recorded."
-    return "Recorded are: " + ", ".join(f"{name} for {target}" for name, target in rows) + "."
+    listed = ", ".join(f"{name} for {target}" for name, target in rows)
+    if (name, target) in rows:
+        return (
+            f"A kernel {name} for {target} was recorded, but another one: its text, the types of "
+            f"its arguments, a constant or an option differ. Recorded are: {listed}."
+        )
+    return f"And {name} for {target} was not recorded. Recorded are: {listed}."
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -104,10 +126,12 @@ def _read(path: Path) -> Compiled:
     document.pop("format")
     date = document.pop("date")
     how = document["provenance"].replace("compiled here", "compiled", 1)
-    counts = document["counts"]
-    for name in BY_WIDTH:  # JSON made texts of the widths
-        counts[name] = {int(width): count for width, count in counts[name].items()}
+    kept = dict(document["counts"])
+    if "spilled_bytes" in kept:  # as local_bytes was called at first
+        kept["local_bytes"] = kept.pop("spilled_bytes")
     document |= {
+        # Counted again, so that old recordings and new kernels stand in one table.
+        "counts": count(document["stages"]) | {n: kept[n] for n in FROM_CUBIN if n in kept},
         "provenance": f"recorded: {how}, {date}",
         "line_maps": {name: tuple(lines) for name, lines in document["line_maps"].items()},
         "notes": (*document["notes"], "Recorded stages hold no machine code to launch."),

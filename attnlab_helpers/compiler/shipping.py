@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+import reprlib
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ class Shipment:
     source: the kernel's text, then those of the functions that it uses. functions: their names,
     with the options of their decorators. modules: modules that they use, by the name they have
     there. references: things out of triton's modules. constants: other values. aliases: names
-    under which a function is known besides its own.
+    under which a function is known besides its own. What is in a module of the reader's own has
+    its name in front, "mine.scale". plain: names that a kernel cannot use, with what they are.
     """
 
     source: str = ""
@@ -35,7 +37,7 @@ class Shipment:
     constants: dict[str, Any] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, str] = field(default_factory=dict)
-    plain: list[str] = field(default_factory=list)
+    plain: dict[str, str] = field(default_factory=dict)
 
 
 def plain_function(kernel: Any) -> FunctionType:
@@ -44,12 +46,28 @@ def plain_function(kernel: Any) -> FunctionType:
     Raises TypeError for what is no kernel.
     """
     function = function_under(kernel)
+    if (
+        function is not None
+        and (function.__module__ or "").split(".")[0] == _LIBRARY
+        and ("__getitem__" in function.__qualname__)
+    ):
+        raise TypeError("give the kernel itself, without [grid]: compile_triton(kernel, x, ...).")
     if function is None:
         raise TypeError(
-            f"{kernel!r} is no kernel. Give the function under @triton.jit itself; for CUDA C++ "
-            "there is compile_cuda(source, target)."
+            f"{reprlib.repr(kernel)} is no kernel. Give the function under @triton.jit itself; for "
+            "CUDA C++ there is compile_cuda(source, target)."
         )
     return function
+
+
+def decorators(function: FunctionType) -> list[str]:
+    """The last parts of the names above a function: ["heuristics", "jit"]; none if unreadable."""
+    try:
+        _, node = _source(function)
+    except ValueError:
+        return []
+    calls = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+    return [ast.unparse(one).rpartition(".")[2] for one in calls]
 
 
 def ship(kernel: Callable[..., Any], passed: tuple[Any, ...] = ()) -> Shipment:
@@ -91,6 +109,8 @@ def _source(function: FunctionType) -> tuple[str, ast.FunctionDef]:
         node = ast.parse(text).body[0]
     except (OSError, TypeError, SyntaxError, IndexError):
         node = None
+    if function.__name__ == "<lambda>":
+        raise ValueError("a lambda is no kernel: define it with `def` under @triton.jit.")
     if not isinstance(node, ast.FunctionDef):
         raise ValueError(
             f"the source of {function.__name__} cannot be read: it was made by exec, or typed at a "
@@ -125,15 +145,44 @@ def _used(function: FunctionType, node: ast.FunctionDef) -> dict[str, Any]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # a cell that nothing was put into yet
             around[name] = cell.cell_contents
-    own = set(function.__code__.co_varnames)
-    return {name: around[name] for name in sorted(names - own) if name in around}
+    around = {name: around[name] for name in around if name not in function.__code__.co_varnames}
+    found = {name: around[name] for name in sorted(names) if name in around}
+    dotted = dict(
+        one
+        for part in parts
+        for node in ast.walk(part)
+        if isinstance(node, ast.Attribute) and (one := _in_a_module(node, around))
+    )
+    return found | dict(sorted(dotted.items()))
+
+
+def _in_a_module(node: ast.Attribute, around: dict[str, Any]) -> tuple[str, Any] | None:
+    """What "mine.scale" names, where `mine` is a module of the reader's own; else None."""
+    path = ast.unparse(node).split(".")
+    value = around.get(path[0])
+    for place, part in enumerate(path[1:], 2):
+        if not isinstance(value, ModuleType) or _is_shared(value) or not hasattr(value, part):
+            return None
+        value = getattr(value, part)
+        if not isinstance(value, ModuleType) or _is_shared(value):
+            return ".".join(path[:place]), value
+    return None
+
+
+def _is_shared(module: ModuleType) -> bool:
+    """Whether the other process imports this module itself."""
+    return module.__name__.split(".")[0] in {_LIBRARY, "math"}
 
 
 def _add(shipment: Shipment, name: str, value: Any, constexpr: bool) -> list[FunctionType]:
     """Note what `name` stands for; return the functions whose texts have to come along."""
     if isinstance(value, ModuleType):
-        if value.__name__.split(".")[0] in {_LIBRARY, "math"}:
+        if _is_shared(value):
             shipment.modules[name] = value.__name__
+        shipment.plain[name] = (
+            "a module without anything in it that a kernel can use: @triton.jit functions and "
+            "tl.constexpr constants"
+        )
         return []
     inner = function_under(value) or value
     home = getattr(inner, "__module__", None) or ""
@@ -142,7 +191,9 @@ def _add(shipment: Shipment, name: str, value: Any, constexpr: bool) -> list[Fun
         shipment.references[name] = [home, qualified]
         return []
     if isinstance(value, FunctionType):
-        shipment.plain.append(name)
+        shipment.plain[name] = (
+            "a plain Python function: a kernel can call it under @triton.jit only"
+        )
         return []
     if isinstance(inner, FunctionType):
         if name != inner.__name__:
@@ -151,6 +202,11 @@ def _add(shipment: Shipment, name: str, value: Any, constexpr: bool) -> list[Fun
     try:
         encoded = encode(value, name)
     except TypeError:
+        article = "a class" if isinstance(value, type) else f"a {type(value).__name__}"
+        shipment.plain[name] = (
+            f"{article}, which a kernel cannot use. Put what it holds into a name of its own: "
+            "VALUE = tl.constexpr(3)"
+        )
         return []
     if constexpr and "constexpr" not in encoded:  # NAME: tl.constexpr = value
         encoded = {"constexpr": encoded}

@@ -6,32 +6,32 @@ import base64
 import functools
 import inspect
 import json
+import operator
 import os
-import re
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from . import recorded, triton_internals
-from .arguments import argument, constant, function_under
-from .compiled import Compiled
-from .errors import CompileFailed, CompilerMissing, Complaint, refused
+from .arguments import argument, constant, function_under, shown
+from .compiled import Compiled, fresh
+from .errors import CompileFailed, CompilerMissing
 from .machine_code import machine_stage
-from .shipping import Shipment, plain_function, ship
+from .shipping import Shipment, decorators, plain_function, ship
 from .targets import Target, parse_target
 from .tidying import tidy
+from .triton_refusals import FILE, refusal, stopped
 
-FILE = "kernel.py"
 LIMIT_SECONDS = 120
 _WORKER = Path(__file__).with_name("worker.py")
 # Launch options that a call may name beside the kernel's own constants.
+_TUNERS = ("autotune", "heuristics")
 _LAUNCH_OPTIONS = ("num_ctas", "maxnreg")
-_DIAGNOSTIC = re.compile(rf"{re.escape(FILE)}\"?:(\d+):(\d+)\)?: error: (.+)")
-_NOISE = re.compile(r"UserWarning|FutureWarning|warn_once|^nvdisasm warning")
+MAX_WARPS = 32  # of a block, which has at most 1024 threads: CUDA C++ Programming Guide
 _MISSING = (
     "Triton is not installed. It exists for Linux (pip install triton); there is no build for "
     "macOS and Windows."
@@ -69,21 +69,58 @@ def compile_triton(
     for name in _LAUNCH_OPTIONS:
         if name in constants and name not in own:
             options[name] = constants.pop(name)
-    try:
-        bound = inspect.signature(function).bind(*arguments, **constants)
-    except TypeError as error:
-        raise TypeError(f"{function.__name__}: {error}. Its parameters: {', '.join(own)}") from None
-    bound.apply_defaults()
+    options = {name: _whole(name, value) for name, value in options.items()}
+    bound = _bound(function, arguments, constants)
     functions = tuple(value for value in bound.arguments.values() if function_under(value))
     shipment = ship(kernel, functions)
     given = [_given(shipment, name, value) for name, value in bound.arguments.items()]
     request = _request(shipment, function.__name__, given, goal, options)
     if triton_internals.folder() is None:
-        return recorded.find("Triton", function.__name__, str(goal), _key(request), _MISSING)
+        found = recorded.find("Triton", function.__name__, str(goal), _key(request), _MISSING)
+        return replace(found, **_labelled(request))
     settings = {name: value for name, value in _environment().items() if name.startswith("TRITON")}
     compiled = _compile(json.dumps(request, sort_keys=True), json.dumps(settings, sort_keys=True))
+    compiled = recorded.with_machine_code(fresh(compiled))
     recorded.save_if_asked(compiled)
     return compiled
+
+
+def _whole(name: str, value: Any) -> int:
+    """A launch option as a number, checked before Triton stumbles over it."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r}: a whole number is wanted, as {name}=4.") from None
+    if name == "num_warps" and (number < 1 or number & (number - 1)):
+        raise ValueError(
+            f"num_warps={number}: a block has 1, 2, 4, 8, 16 or 32 warps (a power of two)."
+        )
+    if number < 0:
+        raise ValueError(f"{name}={number}: it cannot be negative.")
+    return number
+
+
+def _missing(error: TypeError) -> str:
+    return str(error).rpartition("argument: ")[2].strip("'")
+
+
+def _bound(
+    function: Callable[..., Any], arguments: tuple[Any, ...], constants: dict[str, Any]
+) -> inspect.BoundArguments:
+    """The arguments by their names. Raises TypeError with the names, and who else gives them."""
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*arguments, **constants)
+    except TypeError as error:
+        text = f"{function.__name__}: {error}. Its parameters: {', '.join(signature.parameters)}"
+        if tuners := [name for name in decorators(function) if name in _TUNERS]:
+            text += (
+                f". What {' and '.join(f'@triton.{name}' for name in tuners)} would choose when "
+                f"the kernel is launched has to be given here by name: {_missing(error)}=..."
+            )
+        raise TypeError(text) from None
+    bound.apply_defaults()
+    return bound
 
 
 def _given(shipment: Shipment, name: str, value: Any) -> dict[str, Any]:
@@ -129,6 +166,15 @@ def _key(request: dict[str, Any]) -> str:
     return recorded.key({name: request[name] for name in fields} | {"language": "Triton"})
 
 
+def _labelled(request: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """What was chosen for this kernel, and the types of its arguments, for labels."""
+    given = request["arguments"]
+    settings = {one["name"]: shown(one) for one in given if "constant" in one}
+    settings |= {name: str(value) for name, value in request["options"].items()}
+    types = {one["name"]: shown(one) for one in given if "type" in one}
+    return {"settings": settings, "arguments": types}
+
+
 def _ask(request: dict[str, Any]) -> dict[str, Any]:
     """What the worker answers; its errors are raised."""
     name = request["kernel"]
@@ -153,53 +199,13 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
                 "was stopped. Long unrolled loops (tl.static_range) and large blocks do that."
             ) from None
     if done.returncode or not done.stdout.strip():
-        raise _stopped(request, done.returncode, done.stderr)
+        raise stopped(request, done.returncode, done.stderr)
     reply = json.loads(done.stdout)
     if "moved" in reply:
         raise CompilerMissing(reply["moved"])
     if "refused" in reply:
-        raise _refused(request, reply["refused"], done.stderr)
+        raise refusal(request, reply["refused"], done.stderr)
     return reply
-
-
-def _refused(request: dict[str, Any], said: dict[str, Any], stderr: str) -> CompileFailed:
-    text = said["text"]
-    for name in request["plain"]:
-        if text == f"{name} is not defined":
-            text = f"{name} is a plain Python function: a kernel can call it under @triton.jit only"
-    complaints = [Complaint(text, said["line"], said["column"])]
-    assembler = [line for line in stderr.splitlines() if re.match(r"ptxas\S* ", line)]
-    if assembler:
-        # The call's own text is a command line with temporary files in it.
-        texts = [re.sub(r"/\S+\.ptx, line", "PTX, line", line) for line in assembler]
-        complaints = [Complaint("\n".join(dict.fromkeys(texts[:6])))]
-    elif said["line"] is None:
-        # Failures below Triton's own front end come with lines on standard error.
-        found = [
-            Complaint(text, int(line), int(column))
-            for line, column, text in dict.fromkeys(_DIAGNOSTIC.findall(stderr))
-        ]
-        complaints = found[:5] or complaints
-        if not found and stderr.strip():
-            complaints.append(Complaint(_tail(stderr)))
-    return refused("the Triton compiler", request["kernel"], request["source"], complaints)
-
-
-def _stopped(request: dict[str, Any], code: int, stderr: str) -> CompileFailed:
-    how = f"with exit code {code}"
-    if code < 0:
-        how = f"by {signal.Signals(-code).name}"
-    target = parse_target(request["capability"])
-    return CompileFailed(
-        f"the Triton compiler itself was ended {how} while compiling {request['kernel']} for "
-        f"compute capability {target} ({target.generation}); the kernel may use what this target "
-        f"does not have. It said last:\n\n{_tail(stderr)}"
-    )
-
-
-def _tail(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and not _NOISE.search(line)]
-    return "\n".join(line[:300] for line in lines[-6:]) or "(nothing)"
 
 
 def _compiled(request: dict[str, Any], reply: dict[str, Any], target: Target, key: str) -> Compiled:
@@ -210,6 +216,13 @@ def _compiled(request: dict[str, Any], reply: dict[str, Any], target: Target, ke
     machine = machine_stage(cubin, reply["entry"], FILE, stages["PTX"])
     if machine.text is not None:
         stages["SASS"], maps["SASS"] = machine.text, machine.lines
+    warps = request["options"]["num_warps"]
+    notes = (*machine.notes, *target.too_much(reply["shared"]))
+    if warps > MAX_WARPS:
+        notes += (
+            f"It compiles, and cannot be launched: {warps} warps are {32 * warps:,} threads, and a "
+            f"block has at most {32 * MAX_WARPS:,}. Take num_warps={MAX_WARPS} or fewer.",
+        )
     return Compiled(
         name=request["kernel"],
         language="Triton",
@@ -222,7 +235,8 @@ def _compiled(request: dict[str, Any], reply: dict[str, Any], target: Target, ke
         line_maps=maps,
         cubin=cubin,
         shared_bytes=reply["shared"],
-        num_warps=request["options"]["num_warps"],
-        notes=(*machine.notes, *target.too_much(reply["shared"])),
+        num_warps=warps,
+        notes=notes,
         key=key,
+        **_labelled(request),
     )

@@ -107,23 +107,31 @@ def _names(request: dict[str, Any], path: Path) -> dict[str, Any]:
 
     names: dict[str, Any] = {"__name__": path.stem, "triton": triton, "tl": tl}
     for name, module in request["modules"].items():
-        names[name] = importlib.import_module(module)
+        _place(names, name, importlib.import_module(module))
     for name, (module, qualified) in request["references"].items():
         value: Any = importlib.import_module(module)
         for part in qualified.split("."):
             value = getattr(value, part)
-        names[name] = value
+        _place(names, name, value)
     for name, data in request["constants"].items():
         if "function" not in data:
-            names[name] = decode(data, names)
+            _place(names, name, decode(data, names))
     # dont_inherit: this file's postponed annotations are not the reader's.
     code = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
     exec(code, names)
     for name, options in request["functions"].items():
         names[name] = triton.jit(**options)(names[name])
     for alias, name in request["aliases"].items():
-        names[alias] = names[name]
+        _place(names, alias, names[name])
     return names
+
+
+def _place(names: dict[str, Any], dotted: str, value: Any) -> None:
+    """Put a value where "mine.scale" will find it: in a module made for the purpose."""
+    *modules, last = dotted.split(".")
+    for module in modules:
+        names = vars(names.setdefault(module, ModuleType(module)))
+    names[last] = value
 
 
 def _complaint(error: Exception, functions: list[Any], internals: ModuleType) -> dict[str, Any]:

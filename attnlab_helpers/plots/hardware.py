@@ -17,12 +17,18 @@ STACKED_MEMORY = {(7, 0), (8, 0), (9, 0), (10, 0), (10, 3)}
 
 
 def hardware(machine: GpuNumbers | Machine | str | None = None) -> Picture:
-    """Draw software, hardware and memory of a GPU side by side, one row a level.
+    """Draw what a GPU runs and what runs it, side by side, one row a level, and its memory.
 
     machine: a card (`gpus.find("A100")`) or a part of its name. Without it, or with a `Machine`:
     this machine's GPU, else the one that our recordings were made on; the picture says which.
-    Numbers that nobody gives are left out. UnknownGpu (a LookupError) for a name that is not known.
+    Numbers that nobody gives are left out. UnknownGpu (a LookupError) for a name that is not known,
+    TypeError for what is no card.
     """
+    if not isinstance(machine, GpuNumbers | Machine | str | None):
+        raise TypeError(
+            f"hardware draws a card: a name, as hardware('H200'), or gpus.find('A100'); "
+            f"{machine!r} is a {type(machine).__name__}."
+        )
     card, why = _card(machine)
     title = f"The machine in one picture: {card.name}"
     provenance = f"{why}: {card.source}."
@@ -109,7 +115,8 @@ def _alternative(card: GpuNumbers) -> str:
         "blocks, a grid. What runs it: a thread is one lane of its warp; a warp stays with one of "
         f"an SM's {gpus.SCHEDULERS_PER_SM} schedulers; a block stays on one SM (up to "
         f"{card.max_threads_per_sm:,} threads); the grid's blocks go to {card.multiprocessors} SMs "
-        f"as these get free. Memory as a pyramid, from near and small to far and large: {memory}."
+        "as these get free. Memory as a pyramid, not to scale, from near and fast to far and "
+        f"large: {memory}."
     )
 
 

@@ -1,4 +1,4 @@
-"""How the GPU's picture is drawn: three columns, one row a level, dotted lines where one zooms."""
+"""How the GPU's picture is drawn: three columns, dotted lines where one place enlarges another."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def draw_hardware(
     axes.set(xlim=(0, WIDTH), ylim=(0, HEIGHT))
     axes.set_axis_off()
     _words(axes, LEFT, 6.82, title, size=12, weight="bold")
-    note = "Pink: one thread, and what holds it at each level; dotted lines enlarge."
+    note = (
+        "Pink: one thread, and what holds it at each level; dotted lines enlarge. "
+        "Memory: nearest at the top, not to scale."
+    )
     _words(axes, LEFT, 6.54, note, size=8.5, color=style.MUTED_INK)
     heads = ("what you write", "what runs it", "which memory it uses")
     for x, head in zip((LEFT, MIDDLE, RIGHT), heads, strict=True):
@@ -182,13 +185,15 @@ def _whole_gpu(axes: Axes, card: GpuNumbers, sm: _Place) -> None:
 
 
 def _pyramid(axes: Axes, memory: Mapping[str, Sequence[str]]) -> None:
+    # All of one height: the nearest memory must not look like the largest.
+    center, top, bottom = (RIGHT + WIDTH - 0.15) / 2, ROWS["thread"][1], ROWS["grid"][0]
+    gap = 0.1
+    tall = (top - bottom + gap) / 4
+    fills = {"registers": REGISTERS, "shared": SHARED, "l2": L2, "memory": MEMORY}
     levels = [
-        (ROWS["thread"][1], ROWS["warp"][0], REGISTERS, memory["registers"]),
-        (ROWS["block"][1], ROWS["block"][0], SHARED, memory["shared"]),
-        (ROWS["grid"][1], 1.5, L2, memory["l2"]),
-        (1.4, ROWS["grid"][0], MEMORY, memory["memory"]),
+        (top - place * tall, top - (place + 1) * tall + gap, fill, memory[name])
+        for place, (name, fill) in enumerate(fills.items())
     ]
-    center, top, bottom = (RIGHT + WIDTH - 0.15) / 2, levels[0][0], levels[-1][1]
 
     def half(y: float) -> float:
         return 0.75 + (top - y) / (top - bottom) * 0.7

@@ -14,28 +14,38 @@ class Table:
     """Shows ``frame`` with a ``caption`` and its ``provenance``, in a notebook and as plain text.
 
     A column whose name ends in ``_ns`` is shown as times, one in ``_bytes`` as sizes, each with
-    its unit, and underscores in names as spaces. The index is shown when it has a name or is not
-    simply 0, 1, 2 ...; floats get four digits that count. ``frame`` stays as it is, for reading
-    the numbers on.
+    its unit, and underscores as spaces in names that are one word. ``verbatim`` leaves all names
+    as they are. The index is shown when it has a name or is not simply 0, 1, 2 ...; floats get
+    four digits that count. ``frame`` stays as it is, for reading the numbers on.
     """
 
-    def __init__(self, frame: pd.DataFrame, caption: str = "", provenance: str = "") -> None:
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        caption: str = "",
+        provenance: str = "",
+        *,
+        verbatim: bool = False,
+    ) -> None:
         self.frame = frame
+        self.verbatim = verbatim
         self.caption = str(caption)
         self.provenance = str(provenance)
 
     def _repr_html_(self) -> str:
-        return table_html(self.frame, self.caption, self.provenance)
+        return table_html(self.frame, self.caption, self.provenance, verbatim=self.verbatim)
 
     def __str__(self) -> str:
-        return table_text(self.frame, self.caption, self.provenance)
+        return table_text(self.frame, self.caption, self.provenance, verbatim=self.verbatim)
 
     __repr__ = __str__
 
 
-def table_html(frame: pd.DataFrame, caption: str = "", provenance: str = "") -> str:
+def table_html(
+    frame: pd.DataFrame, caption: str = "", provenance: str = "", *, verbatim: bool = False
+) -> str:
     """``frame`` as an HTML table, every text escaped; no script and no style sheet needed."""
-    shown = _readable(_with_index(frame))
+    shown = _with_index(frame) if verbatim else _readable(_with_index(frame))
     numeric = [_is_numeric(shown.iloc[:, position]) for position in range(shown.shape[1])]
     head = "".join(
         f'<th scope="col"{_align(right)}>{escape(str(name))}</th>'
@@ -56,9 +66,11 @@ def table_html(frame: pd.DataFrame, caption: str = "", provenance: str = "") -> 
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def table_text(frame: pd.DataFrame, caption: str = "", provenance: str = "") -> str:
+def table_text(
+    frame: pd.DataFrame, caption: str = "", provenance: str = "", *, verbatim: bool = False
+) -> str:
     """``frame`` as aligned plain text, the same for the same numbers."""
-    shown = _readable(_with_index(frame))
+    shown = _with_index(frame) if verbatim else _readable(_with_index(frame))
     numeric = [_is_numeric(shown.iloc[:, position]) for position in range(shown.shape[1])]
     cells = [[str(name) for name in shown.columns]]
     cells += [
@@ -134,7 +146,8 @@ def _readable(frame: pd.DataFrame) -> pd.DataFrame:
                 text = text.removesuffix(ending)
                 values = ["-" if pd.isna(value) else to_text(float(value)) for value in column]
                 column = pd.Series(values, index=frame.index, dtype=object)
-        columns.append(column.rename(text.replace("_", " ")))
+        # A name in words, such as "add_kernel (Triton) for 9.0", keeps its underscores.
+        columns.append(column.rename(text.replace("_", " ") if text.isidentifier() else text))
     return pd.concat(columns, axis=1) if columns else frame
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pandas as pd
 
+from attnlab_helpers.compiler.labels import chosen
 from attnlab_helpers.plots.stages.listings import (
     check,
     first_stage,
-    labels,
     listings,
     stage_names,
 )
+from attnlab_helpers.plots.stages.listings import labels as names_of
 from attnlab_helpers.plots.stages.page import figure_html, left_out_note
-from attnlab_helpers.plots.stages.what_matters import count_table, without_zeros
-from attnlab_helpers.plots.table import table_text
+from attnlab_helpers.plots.stages.what_matters import as_text, count_table, without_zeros
 from attnlab_helpers.plots.timeline.page import page_html
 
 __all__ = ["StagesView", "stages"]
@@ -31,21 +31,25 @@ def stages(
     source_title: str | None = None,
     stage: str | None = None,
     most_lines: int = MOST_LINES,
+    labels: Sequence[str] | None = None,
 ) -> StagesView:
     """Shows compiled kernels: the source left, one stage right, and which line became which.
 
     ``compiled``: what `compiler.compile_triton` and `compile_cuda` return, of one kernel for
     several targets or of several kernels. ``stage``: the one to begin with ("PTX"); SASS if not
     given. ``most_lines``: how much of each stage the page holds; the whole is in `.stages`.
+    ``labels``: names for the kernels, on buttons and in the table; else what tells them apart.
 
     Raises ``ValueError`` for no kernel, one without stages, a stage that the first kernel does
-    not have or no lines; ``TypeError`` for other things.
+    not have, no lines or labels that do not fit; ``TypeError`` for other things.
     """
     check(compiled)
+    if not isinstance(most_lines, int):
+        raise TypeError(f"most_lines={most_lines!r}: a whole number of lines is wanted, as 400.")
     if most_lines < 1:
         raise ValueError(f"most_lines is {most_lines}: a stage needs at least one line.")
     first = first_stage(compiled, stage)
-    return StagesView(compiled, source_title, first, most_lines)
+    return StagesView(compiled, source_title, first, most_lines, chosen(labels, compiled))
 
 
 class StagesView:
@@ -55,11 +59,17 @@ class StagesView:
     """
 
     def __init__(
-        self, compiled: Sequence[Any], source_title: str | None, stage: str, most_lines: int
+        self,
+        compiled: Sequence[Any],
+        source_title: str | None,
+        stage: str,
+        most_lines: int,
+        labels: Sequence[str] | None = None,
     ) -> None:
         self.compiled = tuple(compiled)
         self.stage = stage
-        self.labels = labels(compiled)
+        self.labels = list(labels or names_of(compiled))
+        self._labels_are_given = labels is not None
         names = dict.fromkeys(str(one.name) for one in compiled)
         self.title = " ".join(f"What the compiler makes of {', '.join(names)}".split())
         self.source_titles = [source_title or f"source, {one.language}" for one in compiled]
@@ -87,6 +97,7 @@ class StagesView:
     @cached_property
     def _html(self) -> str:
         same = len({(one.name, one.language) for one in self.compiled}) == 1
+        same = same and not self._labels_are_given
         return figure_html(
             title=self.title,
             source_titles=self.source_titles,
@@ -119,6 +130,6 @@ class StagesView:
             ]
         counts = without_zeros(self.table).rename(columns={"count": "lines of"})
         frame = pd.concat([lengths, counts], ignore_index=True).rename(columns={"lines of": ""})
-        return table_text(frame, self.title, "\n".join(self._provenance()))
+        return as_text(frame, self.title, "\n".join(self._provenance()))
 
     __repr__ = __str__

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from attnlab_helpers.compiler.labels import distinct
+
 NEEDED = ("name", "language", "target", "source", "stages", "lines", "counts", "provenance")
 FIRST_CHOICE = ("SASS", "PTX")  # what is shown before the reader picks a stage
 
@@ -33,9 +35,12 @@ def check(compiled: Sequence[Any]) -> None:
     for one in compiled:
         lacking = [name for name in NEEDED if not hasattr(one, name)]
         if lacking:
+            hint = ""
+            if isinstance(one, list | tuple) and one and hasattr(one[0], "stages"):
+                hint = " Several go in one by one: stages(*kernels)."
             raise TypeError(
                 f"stages draws what compiler.compile_triton and compile_cuda return; a "
-                f"{type(one).__name__} has no .{lacking[0]}."
+                f"{type(one).__name__} has no .{lacking[0]}.{hint}"
             )
         if not one.stages:
             raise ValueError(f"{one.name} for {one.target} has no stages to show.")
@@ -66,18 +71,20 @@ def first_stage(compiled: Sequence[Any], wanted: str | None) -> str:
 
 
 def labels(compiled: Sequence[Any]) -> list[str]:
-    """A name for each kernel by what tells it from the others, each once: "9.0", "Triton, 9.0"."""
+    """A name for each kernel by what tells it from the others, each once: "9.0", "Triton, 9.0".
+
+    Versions of one kernel are told apart by what was chosen for them: "9.0, BLOCK=128".
+    """
     differing = [
         field
         for field in ("name", "language", "target")
         if len({getattr(one, field) for one in compiled}) > 1
     ] or ["target"]
-    found: list[str] = []
-    for one in compiled:
-        label = " ".join(", ".join(str(getattr(one, field)) for field in differing).split())
-        count = sum(other == label or other.startswith(f"{label} (") for other in found)
-        found.append(f"{label} ({count + 1})" if count else label)
-    return found
+    bases = [
+        " ".join(", ".join(str(getattr(one, field)) for field in differing).split())
+        for one in compiled
+    ]
+    return distinct(bases, compiled)
 
 
 def listings(compiled: Sequence[Any], most_lines: int) -> list[Listing]:

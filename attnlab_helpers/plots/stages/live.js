@@ -23,6 +23,11 @@ class Stages {
     this.fill();
     this.listen(this.source, this.code);
     this.listen(this.code, this.source);
+    // As high as the longest source and a little more, so that a short one leaves no empty field.
+    const sources = [...figure.querySelectorAll('pre[data-stage=""]')];
+    const longest = Math.max(...sources.map((one) => one.textContent.split("\n").length));
+    const rows = Math.max(LEAST_ROWS, Math.min(MOST_ROWS, longest + 2));
+    this.root.style.setProperty("--high", rows * ROW_HEIGHT + 8 + "px");
     figure.insertBefore(this.root, figure.firstChild);
     figure.classList.add("attnlab-stages-are-live");
   }

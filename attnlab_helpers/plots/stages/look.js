@@ -9,11 +9,12 @@ const STYLE = `
 .attnlab-stages-live button[aria-pressed=true]{background:#0072b2;border-color:#0072b2;color:#fff;font-weight:bold}
 .attnlab-stages-live button:disabled{color:#8c959f;cursor:default}
 .attnlab-stages-live button:focus-visible,.attnlab-stages-live pre:focus-visible{outline:3px solid #0072b2;outline-offset:1px;z-index:1}
-.attnlab-stages-live .panes{display:grid;grid-template-columns:minmax(0,9fr) minmax(0,11fr);gap:0;border-top:1px solid #d0d7de;border-bottom:1px solid #d0d7de}
+.attnlab-stages-live .panes{display:grid;grid-template-columns:fit-content(55%) minmax(0,1fr);gap:0;border-top:1px solid #d0d7de;border-bottom:1px solid #d0d7de}
+.attnlab-stages-live .panes>div{min-width:0}
 .attnlab-stages-live .panes>div+div{border-left:1px solid #d0d7de}
 .attnlab-stages-live .head{padding:4px 10px;background:#f6f8fa;border-bottom:1px solid #d0d7de;color:#57606a;font-size:12px}
 .attnlab-stages-live .head b{color:#1b1f24}
-.attnlab-stages-live pre.pane{position:relative;height:374px;margin:0;padding:4px 0;overflow:auto;background:#fff;color:#1b1f24;border:0;font:12px/17px "DejaVu Sans Mono",ui-monospace,Menlo,Consolas,monospace;white-space:pre;cursor:pointer}
+.attnlab-stages-live pre.pane{position:relative;height:var(--high,374px);margin:0;padding:4px 0;overflow:auto;background:#fff;color:#1b1f24;border:0;font:12px/17px "DejaVu Sans Mono",ui-monospace,Menlo,Consolas,monospace;white-space:pre;cursor:pointer}
 .attnlab-stages-live .row{display:block;width:max-content;min-width:100%;box-sizing:border-box;border-left:4px solid transparent;padding-right:12px}
 .attnlab-stages-live .row span{font:inherit}
 .attnlab-stages-live .no,.attnlab-stages-live .made{display:inline-block;text-align:right;color:#57606a;user-select:none;-webkit-user-select:none}
@@ -40,6 +41,8 @@ const HELP =
   "\u2190 \u2192 change sides, Enter shows the next of its lines, Escape lets go.";
 
 const HUES = 6;
+
+const [ROW_HEIGHT, LEAST_ROWS, MOST_ROWS] = [17, 14, 26]; // of a pane; the height is in pixels
 
 function make(tag, parent, properties) {
   const element = Object.assign(document.createElement(tag), properties);

@@ -11,7 +11,7 @@ import pandas as pd
 from attnlab_helpers.plots.script import squeezed
 from attnlab_helpers.plots.stages.highlight import MATTERS, machine_html, source_html
 from attnlab_helpers.plots.stages.listings import Listing
-from attnlab_helpers.plots.table import table_html
+from attnlab_helpers.plots.stages.what_matters import as_html
 from attnlab_helpers.plots.timeline.data import to_script_json
 from attnlab_helpers.units import format_count
 
@@ -53,7 +53,7 @@ def figure_html(
     parts += [_listing(one, labels, source_titles[one.of[0]], fold=True) for one in folded]
     parts.append("</div>")
     if not table.empty:
-        parts.append(table_html(table, "What matters (without rows of zeros)", ""))
+        parts.append(as_html(table, "What matters (without rows of zeros)"))
     lines = "<br>".join(escape(text) for text in dict.fromkeys(provenance))
     parts.append(f"<figcaption>{lines}</figcaption>")
     parts.append(f'<script type="application/json">{to_script_json(data)}</script>')

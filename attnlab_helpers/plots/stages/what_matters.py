@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from attnlab_helpers.plots.table import cell_text
+from attnlab_helpers.plots.table import cell_text, table_html, table_text
 
-ZEROS = {"0", "none", "-"}
+ZEROS = {"0", "none", "-", "0 (PTX)", "none (PTX)"}
 
 
 def count_table(compiled: Sequence[Any], labels: Sequence[str]) -> pd.DataFrame:
@@ -31,6 +31,16 @@ def without_zeros(table: pd.DataFrame) -> pd.DataFrame:
     """The rows in which at least one kernel has something."""
     empty = table.iloc[:, 1:].isin(ZEROS).all(axis=1)
     return table[~empty].reset_index(drop=True)
+
+
+def as_html(table: pd.DataFrame, caption: str) -> str:
+    """The table with the kernels' names as they are."""
+    return table_html(table, caption, verbatim=True)
+
+
+def as_text(table: pd.DataFrame, caption: str, provenance: str) -> str:
+    """The table as plain text with the kernels' names as they are."""
+    return table_text(table, caption, provenance, verbatim=True)
 
 
 def _text(value: Any) -> str:
