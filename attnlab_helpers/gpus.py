@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -30,17 +30,18 @@ class GpuNumbers:
     memory_bytes: bytes; what vendors call "80 GB" of memory is 80 x 2**30. memory_bandwidth and
     shared_bandwidth (all SMs together): bytes/s. bf16_flops and fp16_flops: FLOP/s of the tensor
     cores on dense matrices with float32 sums. fp32_flops: FLOP/s of the ordinary units.
-    None: not known, or (bf16_flops before 8.0) the card cannot do it. source: who says so.
+    None: not known, or (bf16_flops before 8.0) the card cannot do it; of a card in `GPUS` all
+    sizes are known. source: who says so.
     """
 
     name: str
-    capability: tuple[int, int]
-    multiprocessors: int
-    registers_per_sm: int
-    shared_bytes_per_sm: int
-    max_threads_per_sm: int
-    l2_bytes: int
-    memory_bytes: int
+    capability: tuple[int, int] | None
+    multiprocessors: int | None
+    registers_per_sm: int | None
+    shared_bytes_per_sm: int | None
+    max_threads_per_sm: int | None
+    l2_bytes: int | None
+    memory_bytes: int | None
     memory_bandwidth: float | None
     shared_bandwidth: float | None
     bf16_flops: float | None
@@ -49,13 +50,14 @@ class GpuNumbers:
     source: str
 
     @property
-    def register_bytes_per_sm(self) -> int:
+    def register_bytes_per_sm(self) -> int | None:
         """The register file of one SM in bytes: four a register."""
-        return 4 * self.registers_per_sm
+        return None if self.registers_per_sm is None else 4 * self.registers_per_sm
 
     @property
-    def max_warps_per_sm(self) -> int:
-        return self.max_threads_per_sm // WARP_THREADS
+    def max_warps_per_sm(self) -> int | None:
+        known = self.max_threads_per_sm is not None
+        return self.max_threads_per_sm // WARP_THREADS if known else None
 
     def flops(self, dtype: str | torch.dtype) -> float | None:
         """Peak FLOP/s for "bfloat16", "float16" (tensor cores) or "float32" (ordinary units).
@@ -125,6 +127,7 @@ GPUS: dict[str, GpuNumbers] = {
     ),
 }  # fmt: skip
 RECORDED = "H200"  # the card that our recordings were made on
+VENDORS_WORDS = ("nvidia", "tesla", "quadro")  # how CUDA's whole names begin
 
 
 def find(name: str) -> GpuNumbers:
@@ -143,7 +146,36 @@ def find(name: str) -> GpuNumbers:
         return GPUS[found[0]]
     if found:
         raise UnknownGpu(f"{name!r} is in several names: say which of {_listed(found)}.")
-    raise UnknownGpu(f"no card in the table is called {name!r}: there are {_listed(GPUS)}.")
+    raise UnknownGpu(
+        f"no card in the table is called {name!r}: there are {_listed(GPUS)}. "
+        "gpus.numbers_for(name) takes any name, and knows nothing of other cards but that."
+    )
+
+
+def numbers_for(name: str) -> GpuNumbers:
+    """What is known of the card called `name`, which may be any: unknown numbers are None.
+
+    name: as CUDA reports it and results carry it (`result.provenance.device`), or one that `find`
+    takes. This machine's own card brings what CUDA reports (`this_gpu`, which makes a CUDA
+    context); a card of the table is told by its whole name, since a card of the same family
+    ("NVIDIA H200 NVL") has other speeds. TypeError for what is no text.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a card's name, as 'NVIDIA H200', not {name!r}.")
+    here = this_gpu()
+    if here is not None and here.name == name:
+        return here
+    wanted = name.casefold().strip()
+    for known in GPUS.values():
+        if known.name.casefold() == wanted:
+            return known
+    if wanted and not wanted.startswith(VENDORS_WORDS):
+        try:
+            return find(name)
+        except UnknownGpu:
+            pass
+    unknown = dict.fromkeys(field.name for field in fields(GpuNumbers))
+    return GpuNumbers(**unknown | {"name": name, "source": "not in the table of cards"})
 
 
 def this_gpu() -> GpuNumbers | None:

@@ -24,6 +24,8 @@ from .quiet import hold_c_stderr
 # Compute capability from which tensor cores multiply bf16 (NVIDIA CUDA C++ Programming Guide,
 # "Compute Capabilities"). torch.cuda.is_bf16_supported() says True on a T4 (7.5), by emulation.
 BF16_TENSOR_CORES_FROM = (8, 0)
+# Triton compiles from here on; on older cards LLVM ends in an assertion, and the process with it.
+TRITON_FROM = (7, 5)
 
 TritonMode = Literal["compiled", "interpreter", "no GPU", "set too late", "missing"]
 
@@ -162,6 +164,19 @@ def _triton_is_installed() -> bool:
         return importlib.util.find_spec("triton") is not None
     except (ImportError, ValueError):  # something in this process hides it
         return False
+
+
+def triton_refusal(dtype: torch.dtype, capability: tuple[int, int]) -> str | None:
+    """Why a Triton kernel on `dtype` cannot run on a card of this capability, or None."""
+    this_card = f"this card has {capability[0]}.{capability[1]}"
+    if capability < TRITON_FROM:
+        return f"Triton compiles for compute capability 7.5 and newer, and {this_card}"
+    if dtype == torch.bfloat16 and capability < BF16_TENSOR_CORES_FROM:
+        return (
+            "Triton multiplies bfloat16 from compute capability 8.0 on, and "
+            f"{this_card}: use float16"
+        )
+    return None
 
 
 def versions() -> dict[str, str]:

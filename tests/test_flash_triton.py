@@ -11,9 +11,10 @@ import sys
 import pytest
 import torch
 
-from attnlab_helpers.attention import UnsupportedProblem, reference
-from attnlab_helpers.attention.flash_triton import FLASH_TRITON, check_card, flash_triton
+from attnlab_helpers.attention import reference
+from attnlab_helpers.attention.flash_triton import FLASH_TRITON, flash_triton
 from attnlab_helpers.kernels import language
+from attnlab_helpers.machine import triton_refusal
 from attnlab_helpers.problem import AttentionProblem
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -229,12 +230,10 @@ def test_there_is_no_second_derivative() -> None:
 
 
 def test_cards_that_lack_something_are_named() -> None:
-    check_card(torch.bfloat16, (8, 0))
-    check_card(torch.float16, (7, 5))
-    with pytest.raises(UnsupportedProblem, match=r"8\.0 or newer.*7\.5.*float16"):
-        check_card(torch.bfloat16, (7, 5))
-    with pytest.raises(UnsupportedProblem, match=r"7\.5 or newer.*7\.0"):
-        check_card(torch.float16, (7, 0))
+    assert triton_refusal(torch.bfloat16, (8, 0)) is None
+    assert triton_refusal(torch.float16, (7, 5)) is None
+    assert "8.0 on, and this card has 7.5: use float16" in triton_refusal(torch.bfloat16, (7, 5))
+    assert "7.5 and newer, and this card has 7.0" in triton_refusal(torch.float16, (7, 0))
 
 
 def test_it_can_be_prepared_and_triton_is_imported_by_the_first_call_only() -> None:

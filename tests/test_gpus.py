@@ -9,7 +9,14 @@ import pytest
 import torch
 
 from attnlab_helpers import gpus
-from attnlab_helpers.gpus import GPUS, UnknownGpu, find, from_properties, this_gpu
+from attnlab_helpers.gpus import (
+    GPUS,
+    UnknownGpu,
+    find,
+    from_properties,
+    numbers_for,
+    this_gpu,
+)
 
 
 @pytest.mark.parametrize("card", GPUS.values(), ids=GPUS)
@@ -57,6 +64,38 @@ def test_a_card_is_found_by_any_of_its_names() -> None:
         find(" ")
     with pytest.raises(LookupError):
         find("no such card")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA L4", "NVIDIA GeForce RTX 3090", "NVIDIA A100-PCIE-40GB", "NVIDIA A100-SXM4-40GB",
+        "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL", "Tesla V100-SXM2-16GB",
+        "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA H100", "NVIDIA", "CPU", "",
+    ],
+)  # fmt: skip
+def test_any_name_gives_numbers_and_no_other_cards(name) -> None:
+    card = numbers_for(name)
+    assert card.name == name and "not in the table" in card.source
+    assert card.memory_bandwidth is card.bf16_flops is card.multiprocessors is None
+    assert card.register_bytes_per_sm is card.max_warps_per_sm is card.balance("float16") is None
+
+
+def test_numbers_for_a_card_of_the_table_are_the_tables() -> None:
+    for common, card in GPUS.items():
+        assert numbers_for(card.name) is numbers_for(common) is card
+    assert numbers_for("a100") is find("A100")
+    with pytest.raises(TypeError, match="must be a card's name"):
+        numbers_for(None)
+    with pytest.raises(UnknownGpu, match="numbers_for"):
+        find("L4")
+
+
+def test_numbers_for_this_machines_card_come_from_cuda(monkeypatch) -> None:
+    own = from_properties(properties("NVIDIA H200", 60, memory_clock_rate=1, memory_bus_width=8))
+    monkeypatch.setattr(gpus, "this_gpu", lambda: own)
+    assert numbers_for("NVIDIA H200") is own
+    assert numbers_for("NVIDIA H100 80GB HBM3") is find("H100")
 
 
 def test_no_peak_for_a_dtype_nobody_listed() -> None:

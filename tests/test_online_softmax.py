@@ -180,3 +180,41 @@ def test_what_does_not_fit_is_refused_before_the_first_step():
         tiled_attention_steps(four, four[:, :1], four[:, :1], block_q=2, block_k=2)
     with pytest.raises(ValueError, match="2 keys and v_tile"):
         partial(torch.zeros(3, 2), torch.zeros(3, 2))
+
+
+def test_sums_of_16_bit_scores_are_in_float32():
+    keys = 70_000  # more than float16 counts to
+    for dtype in (torch.float16, torch.bfloat16):
+        v = torch.linspace(0, 1, keys)[:, None].to(dtype)
+        one = partial(torch.zeros(2, keys, dtype=dtype), v)
+        assert one.l.dtype == one.acc.dtype == one.m.dtype == torch.float32
+        assert one.l.tolist() == [keys, keys]
+        torch.testing.assert_close(finish(one), v.float().mean(0).expand(2, 1), rtol=1e-4, atol=0)
+        empty = partial(torch.zeros(2, 0, dtype=dtype), v[:0])
+        assert merge(empty, one).acc.dtype == torch.float32
+    assert partial(torch.zeros(1, 2).double(), torch.ones(2, 1).double()).l.dtype == torch.float64
+
+
+def test_partial_results_that_do_not_fit_are_refused():
+    one = partial(torch.zeros(4, 3), torch.ones(3, 2))
+    others = {
+        "one row": partial(torch.zeros(1, 3), torch.ones(3, 2)),
+        "another head_dim": partial(torch.zeros(4, 3), torch.ones(3, 5)),
+        "head_dim of 1": partial(torch.zeros(4, 3), torch.ones(3, 1)),
+        "more dimensions": partial(torch.zeros(2, 4, 3), torch.ones(2, 3, 2)),
+    }
+    for other in others.values():
+        for pair in ((one, other), (other, one)):
+            with pytest.raises(ValueError, match="of other rows or head_dim"):
+                merge(*pair)
+    for wrong in ((1.0, 2.0), None, torch.zeros(3)):
+        with pytest.raises(TypeError, match="a Partial is needed"):
+            merge(one, wrong)
+        with pytest.raises(TypeError, match="a Partial is needed"):
+            finish(wrong)
+    with pytest.raises(TypeError, match="scores_tile must be a torch tensor, not list"):
+        partial([[1.0]], torch.ones(1, 1))
+    with pytest.raises(TypeError, match="v_tile must be a torch tensor, not list"):
+        partial(torch.ones(1, 1), [[1.0]])
+    with pytest.raises(ValueError, match=r"v_tile has shape \(3,\)"):
+        partial(torch.zeros(4, 3), torch.ones(3))

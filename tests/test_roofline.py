@@ -9,9 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from attnlab_helpers.gpus import find
+from attnlab_helpers.gpus import find, numbers_for
 from attnlab_helpers.plots import roofline
-from attnlab_helpers.plots.roofline_labels import AXES_HEIGHT, AXES_WIDTH, LINE, place_labels
+from attnlab_helpers.plots.roofline_labels import (
+    AXES_HEIGHT,
+    AXES_WIDTH,
+    LINE,
+    crosses,
+    place_labels,
+)
+from attnlab_helpers.plots.roofline_plane import LEADER
 
 MIB = 2**20
 # Round numbers, so that the expected ones are worked out in the head: ridge at 100 FLOP/byte.
@@ -155,14 +162,82 @@ def test_what_cannot_be_drawn_is_refused(points, message):
         roofline(points, CARD, provenance="p")
 
 
-def test_unknown_peaks_and_wrong_types_are_refused():
+@pytest.mark.parametrize("name", NASTY)
+def test_lines_to_labels_keep_out_of_other_labels(name):
+    figure, texts = drawn_boxes(roofline(NASTY[name], CARD, provenance="p"))
+    leaders = [line for line in figure.axes[0].lines if line.get_gid() == LEADER]
+    assert leaders or name in ("along the roof", "at the ends")
+    for line in leaders:
+        start, end = line.get_transform().transform(line.get_xydata())
+        for text, box in texts:
+            shrunk = box.x0 + 1, box.y0 + 2, box.x1 - 1, box.y1 - 2
+            own = box.x0 - 9 <= end[0] <= box.x1 + 9 and box.y0 - 5 <= end[1] <= box.y1 + 5
+            assert own or not crosses(tuple(start), tuple(end), shrunk), text
+
+
+def test_a_line_crosses_a_box_or_not():
+    box = (1.0, 1.0, 2.0, 2.0)
+    assert crosses((0, 0), (3, 3), box) and crosses((1.5, 0), (1.5, 3), box)
+    assert crosses((0, 1.5), (1.5, 1.5), box)
+    assert not crosses((0, 0), (0.9, 0.9), box) and not crosses((0, 2.5), (3, 2.5), box)
+    assert not crosses((0, 1.5), (2, 4), box) and not crosses((2.5, 0), (2.5, 3), box)
+
+
+def test_a_card_without_vendors_roofs_is_drawn_with_the_measured_ones():
+    points = [point("a", 10e9, 1e9, 2e6), point("b", 1e12, 1e9, 20e6), point("c", 0, 1e9, 1.25e6)]
+    picture = roofline(points, "NVIDIA L4", measured_bandwidth=1e12, provenance="p")
+    rows = picture.table.set_index("label")
+    # Only the memory's roof is there: 10 and 1000 TFLOP/s above the two points, 1 TB/s.
+    assert rows["share_%"].tolist() == pytest.approx([50, 5, 80])
+    assert rows["share_of_measured_%"].tolist() == rows["share_%"].tolist()
+    assert rows["bound by"].tolist() == ["unknown (no compute roof)"] * 2 + ["memory"]
+    figure, texts = drawn_boxes(picture)
+    said = [text for text, _ in texts]
+    assert "memory, measured 1 TB/s" in said
+    assert not any("ridge" in text or "TFLOP/s" in text for text in said)
+    assert "memory at 1 TB/s (measured); no compute roof known in bfloat16" in picture.alt
+    assert "NVIDIA L4, not in the table of cards" in picture.provenance
+    solid = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
+    assert not solid
+
+    both = roofline(
+        points, numbers_for("NVIDIA L4"), measured_bandwidth=1e12, measured_flops=1e14,
+        provenance="p",
+    )  # fmt: skip
+    assert both.table["share_%"].tolist() == pytest.approx([50, 50, 80])
+    assert both.table["bound by"].tolist() == ["memory", "compute (bfloat16)", "memory"]
+    said = [text for text, _ in drawn_boxes(both)[1]]
+    assert "bfloat16, measured 100 TFLOP/s" in said and "ridge 100 FLOP/byte" in said
+    assert "100 TFLOP/s in bfloat16 (measured), from 100 FLOP/byte on" in both.alt
+
+    older = roofline(points, "Tesla T4", provenance="p")  # no bfloat16, but a known memory
+    assert older.table["share_%"].iloc[2] == pytest.approx(100 * 800 / 320)
+    assert "memory 320 GB/s" in [text for text, _ in drawn_boxes(older)[1]]
+
+
+def test_a_card_by_name_is_the_card():
+    one = [point("a", 1e9, 1e9, 1e6)]
+    by_name, by_card = (roofline(one, gpu, provenance="p") for gpu in ("NVIDIA H200", find("H200")))
+    assert by_name.table.equals(by_card.table) and by_name.provenance == by_card.provenance
+    with pytest.raises(TypeError, match=r"gpu must be a card of gpus\.GPUS"):
+        roofline(one, None, provenance="p")
+
+
+def test_what_nobody_knows_and_wrong_types_are_refused():
     with pytest.raises(TypeError, match="point 0 is a str"):
         roofline(["a"], CARD, provenance="p")
+    with pytest.raises(TypeError, match="points must be a DataFrame"):
+        roofline(None, CARD, provenance="p")
+    with pytest.raises(ValueError, match="'a' has flops='many': a number it must be"):
+        roofline([point("a", "many", 1, 1)], CARD, provenance="p")
     one = [point("a", 1, 1, 1)]
-    with pytest.raises(ValueError, match="peak of Tesla T4 for bfloat16 is not known"):
-        roofline(one, find("T4"), provenance="p")
     assert len(roofline(one, find("T4"), dtype="float16", provenance="p").table) == 1
-    with pytest.raises(ValueError, match="memory bandwidth of Card is not known"):
+    with pytest.raises(ValueError, match="bandwidth of Card is not known: hand in measured_band"):
         roofline(one, dataclasses.replace(CARD, memory_bandwidth=None), provenance="p")
-    with pytest.raises(ValueError, match="measured_flops=0 must be above 0"):
-        roofline(one, CARD, measured_flops=0, provenance="p")
+    with pytest.raises(ValueError, match="bandwidth of NVIDIA L4 is not known"):
+        roofline(one, "NVIDIA L4", measured_flops=1e12, provenance="p")
+    for wrong in (0, -1, "4", float("nan"), float("inf"), True):
+        with pytest.raises(ValueError, match="must be a number above 0"):
+            roofline(one, CARD, measured_flops=wrong, provenance="p")
+        with pytest.raises(ValueError, match="must be a number above 0"):
+            roofline(one, CARD, measured_bandwidth=wrong, provenance="p")

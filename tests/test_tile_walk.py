@@ -91,7 +91,7 @@ def test_the_words_agree_with_the_numbers(both):
                 factor, before, added, after = map(float, found.groups())
                 assert factor * before + added == pytest.approx(after, rel=1e-3)
                 seen.add("summed")
-            if "the factor is 1" in frame.text:
+            if "rescale = 1." in frame.text:
                 assert float(frame.rescale[walk.row]) == 1 and "the maximum stays" in frame.title
                 seen.add("stayed")
     assert seen == {"rescaled", "summed", "stayed"}

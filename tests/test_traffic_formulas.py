@@ -11,14 +11,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlab_helpers import GPT2_MEDIUM, PROFILING_POST, VIT_B16, AttentionProblem
 from attnlab_helpers.attention import IMPLEMENTATIONS
+from attnlab_helpers.attention.tiled import tiled_attention
+from attnlab_helpers.kernels.tiles import default_block
 from attnlab_helpers.problem import visible_keys
 from attnlab_helpers.traffic import (
     FORMULAS,
     TILES,
+    count_tiled,
     formula,
     io_flash,
     io_standard,
     keys_read,
+    ledger,
     minimum,
     time_bound,
 )
@@ -114,7 +118,7 @@ def test_keys_are_read_in_tiles_that_some_row_of_the_query_tile_sees(
     problem = AttentionProblem(1, 1, q_len, 4, kv_len=kv_len, causal=causal)
     expected = 0
     for first in range(0, q_len, block_q):
-        rows = range(first, first + block_q)
+        rows = range(first, min(first + block_q, q_len))
         seen = {key for row in rows for key in range(visible_keys(row, q_len, kv_len, causal))}
         tiles = {key // block_k for key in seen}
         expected += sum(min((tile + 1) * block_k, kv_len) - tile * block_k for tile in tiles)
@@ -126,7 +130,7 @@ def test_one_tile_for_all_queries_reads_each_key_once() -> None:
     table = formula("tiled", problem, block_q=128, block_k=32)
     both = ["read_bytes", "written_bytes"]
     assert table[both].to_numpy().sum() == problem.min_bytes()
-    halved = formula("tiled", problem, block_q=50, block_k=32).set_index("tensor")
+    halved = formula("tiled", problem, block_q=64, block_k=32).set_index("tensor")
     assert halved.loc["K", "read_bytes"] == 2 * table.set_index("tensor").loc["K", "read_bytes"]
 
 
@@ -146,11 +150,62 @@ def test_flash_keeps_a_statistic_a_row_and_the_others_do_not() -> None:
     assert asked["written_bytes"].iloc[-1] == 8 * 16 * 1024 * 4
 
 
-def test_unknown_names_and_tiles_are_refused_readably() -> None:
+def test_unknown_names_are_refused_readably() -> None:
     with pytest.raises(ValueError, match="There are: naive"):
         formula("flash", PROFILING_POST)
-    with pytest.raises(ValueError, match="at least one row"):
-        formula("tiled", PROFILING_POST, block_q=-1)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, "64", True, 24, 8])
+def test_what_is_no_tile_is_refused_as_the_kernel_does(size) -> None:
+    small = AttentionProblem(1, 1, 32, 16, dtype="float32")
+    calls = (
+        lambda: formula("tiled", small, block_q=size),
+        lambda: formula("sdpa_flash", small, block_k=size),
+        lambda: count_tiled(small, block_q=size),
+        lambda: tiled_attention(*small.tensors("cpu"), block_q=size),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="must be a power of two from 16 on"):
+            call()
+    with pytest.raises(ValueError, match="naive works on whole matrices and has no tile"):
+        formula("naive", small, block_q=size)
+
+
+def test_a_tile_that_no_kernel_can_hold_is_refused_with_the_largest() -> None:
+    small = AttentionProblem(1, 1, 32, 64, dtype="float32")
+    for call in (
+        lambda: formula("tiled", small, block_q=2**20),
+        lambda: tiled_attention(*small.tensors("cpu"), block_q=2**20),
+    ):
+        with pytest.raises(ValueError, match="with head_dim 64 take 16384 at most"):
+            call()
+    with pytest.raises(ValueError, match="block_k=64 at most"):
+        formula("tiled", small, block_q=16384, block_k=128)
+
+
+def test_tiled_takes_the_kernels_own_tile_where_none_is_stated() -> None:
+    for head_dim, dtype in ((64, "float32"), (128, "float32"), (256, "float32"), (256, "float16")):
+        problem = AttentionProblem(1, 2, 256, head_dim, dtype=dtype)
+        rows = default_block(head_dim, getattr(torch, dtype))
+        stated = formula("tiled", problem, block_q=rows, block_k=rows)
+        assert formula("tiled", problem).equals(stated)
+    # 256 numbers of 4 bytes: 16 rows fill 16 KiB, so the keys are read 16 times.
+    wide = AttentionProblem(1, 1, 256, 256, dtype="float32")
+    keys = formula("tiled", wide).set_index("tensor").loc["K", "read_bytes"]
+    assert keys == 256 * 256 * 4 * (256 // 16)
+
+
+def test_a_tile_that_was_read_at_another_head_dim_has_a_note() -> None:
+    wide = replace(PROFILING_POST, head_dim=128)
+    assert "read at head dim 64" in formula("sdpa_flash", wide).attrs["note"]
+    assert "read at head dim 64" in ledger("sdpa_flash", wide).provenance
+    for frame in (
+        formula("sdpa_flash", wide, block_q=128, block_k=64),
+        formula("sdpa_flash", PROFILING_POST),
+        formula("tiled", wide),
+        formula("naive", wide),
+    ):
+        assert not frame.attrs
 
 
 def test_the_papers_orders_of_growth() -> None:
@@ -167,6 +222,9 @@ def test_the_papers_orders_of_growth() -> None:
     assert io_flash(short, 1 << 20) == io_flash(short, 128 * 64 * 2) == 128 * 64
     with pytest.raises(ValueError, match="fewer than one row"):
         io_flash(long, 64)
+    for wrong in ("100 KiB", float("nan"), float("inf"), -1, True, None):
+        with pytest.raises(ValueError, match="sram_bytes must be"):
+            io_flash(long, wrong)
 
 
 def test_a_time_bounds_the_bytes() -> None:

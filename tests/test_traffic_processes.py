@@ -1,5 +1,6 @@
 """Counting in another process: the package's kernel, a notebook's own, and what goes wrong."""
 
+import functools
 import sys
 
 import pytest
@@ -10,6 +11,11 @@ from attnlab_helpers.kernels import language
 from attnlab_helpers.traffic import CountingUnavailable, count_in_process, formula
 
 pytestmark = pytest.mark.skipif(language.mode() == "missing", reason="Triton is not installed")
+
+
+def end_the_process() -> None:
+    """What a test runs in another process."""
+    raise SystemExit(0)
 
 
 def return_no_counts(n: int) -> int:
@@ -32,10 +38,16 @@ def test_counting_works_in_a_process_of_its_own() -> None:
 def test_a_notebooks_function_is_carried_with_its_kernels(tmp_path, monkeypatch) -> None:
     (tmp_path / "cells.py").write_text(
         """
+import numpy
 import torch
 from attnlab_helpers.kernels.language import triton, tl
 from attnlab_helpers.traffic import count
 SIZE = 48
+LOW = tl.constexpr(float("-inf"))
+NOT = float("nan")
+KIND, WIDTH = torch.float32, tl.float32
+SETTINGS = {"BLOCK": 16, "others": [float("inf"), (1, None), {"a"}]}
+TIMES = numpy.int64(2)
 WIDE: tl.constexpr = tl.constexpr(16)
 
 @triton.jit
@@ -56,6 +68,28 @@ def mine(extra):
     assert (x == 0.5).all()
     return counts
 
+@triton.heuristics({"BLOCK": lambda values: 16})
+@triton.jit
+def capped(x_ptr, n, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.maximum(tl.load(x_ptr + places, mask=places < n).to(WIDTH), LOW)
+    tl.store(x_ptr + places, value, mask=places < n)
+
+@triton.autotune(configs=[triton.Config({"BLOCK": SETTINGS["BLOCK"]})], key=["n"])
+@triton.jit
+def tuned(x_ptr, n, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + places, tl.load(x_ptr + places, mask=places < n), mask=places < n)
+
+def all_kinds():
+    assert NOT != NOT and SETTINGS["others"] == [float("inf"), (1, None), {"a"}]
+    x = torch.ones(16, dtype=KIND) * int(TIMES)
+    return count(lambda: [capped[(1,)](x, 16), tuned[(1,)](x, 16)] and None, {"x": x})
+
+nameless = lambda: 3
+def with_a_lambda():
+    return nameless()
+
 x = torch.ones(3)
 def with_a_tensor():
     return x.sum()
@@ -64,13 +98,20 @@ def with_a_tensor():
     monkeypatch.syspath_prepend(tmp_path)
     import cells
 
-    for name in ("mine", "with_a_tensor", "halve", "half", "blocks"):
-        function = getattr(getattr(cells, name), "fn", getattr(cells, name))
+    own = ("mine", "all_kinds", "with_a_tensor", "with_a_lambda", "nameless", "blocks")
+    for name in (*own, "halve", "half", "capped", "tuned"):
+        function = getattr(cells, name)
+        while hasattr(function, "fn"):
+            function = function.fn
         monkeypatch.setattr(function, "__module__", "__main__")  # as a notebook's are
     monkeypatch.delitem(sys.modules, "cells")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
     counts = count_in_process(cells.mine, extra=5)
     assert counts.bytes("x") == (53 * 4, 53 * 4)
+    # Numbers that have no literal, dtypes, dictionaries; kernels below two kinds of decorators.
+    assert count_in_process(cells.all_kinds).bytes("x") == (128, 128)
+    with pytest.raises(CountingUnavailable, match=r"nameless = lambda.*with `def`"):
+        count_in_process(cells.with_a_lambda)
     with pytest.raises(CountingUnavailable, match=r"uses x, a Tensor.*Make it inside"):
         count_in_process(cells.with_a_tensor)
 
@@ -80,3 +121,17 @@ def test_a_process_that_fails_says_why() -> None:
         count_in_process(f"{__name__}:return_no_counts", n=3)
     with pytest.raises(TypeError, match="plain values"):
         count_in_process(f"{__name__}:return_no_counts", n=torch.ones(3))
+    with pytest.raises(CountingUnavailable, match="end_the_process ended the process"):
+        count_in_process(f"{__name__}:end_the_process")
+
+
+def test_what_no_process_can_be_given_is_refused_before_one_starts() -> None:
+    for text in ("nothing", "a:b:c", "a b:c", ""):
+        with pytest.raises(ValueError, match="is not 'module:name'"):
+            count_in_process(text)
+    partial = functools.partial(return_no_counts, 3)
+    for function in (partial, "x".join, None, 3):
+        with pytest.raises(TypeError, match="write a function with `def`"):
+            count_in_process(function)
+    with pytest.raises(TypeError, match="a lambda has no name"):
+        count_in_process(lambda: return_no_counts(3))

@@ -13,13 +13,13 @@ from typing import Literal, overload
 
 import torch
 
+from ..machine import triton_refusal
 from ..options import Causal, check_scale, plain_causal
 from .arguments import UnsupportedProblem, check_mask, check_tensors
 from .implementation import Implementation
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 LARGEST_HEAD_DIM = 256
-BF16_FROM, ANYTHING_FROM = (8, 0), (7, 5)
 Multiplication = Literal["ieee", "tf32"]
 
 
@@ -131,24 +131,15 @@ def check_call(
     if mode() == "compiled":
         if not q.is_cuda:
             raise _unsupported(f"kernels run on the GPU here, and q is on {q.device}: use q.cuda()")
-        check_card(q.dtype, torch.cuda.get_device_capability(q.device))
+        refusal = triton_refusal(q.dtype, torch.cuda.get_device_capability(q.device))
+        if refusal:
+            raise _unsupported(refusal)
     if scale is None:
         scale = 1.0 / math.sqrt(q.shape[3]) if q.shape[3] else 1.0
     if scale < 0:
         # The kernels take the largest score before they scale. Changing a sign is exact.
         q, scale = -q, -scale
     return FlashCall(q, k, v, float(scale), plain_causal(causal), precision)
-
-
-def check_card(dtype: torch.dtype, capability: tuple[int, int]) -> None:
-    """Raise UnsupportedProblem for a card of this compute capability that lacks `dtype`."""
-    has = "{}.{}".format(*capability)
-    if capability < ANYTHING_FROM:
-        raise _unsupported(f"Triton needs compute capability 7.5 or newer, and this card has {has}")
-    if dtype == torch.bfloat16 and capability < BF16_FROM:
-        raise _unsupported(
-            f"bfloat16 needs compute capability 8.0 or newer, and this card has {has}: use float16"
-        )
 
 
 def attend(call: FlashCall) -> tuple[torch.Tensor, torch.Tensor]:

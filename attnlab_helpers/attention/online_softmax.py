@@ -1,10 +1,7 @@
-"""The softmax tile by tile: partial results that can be merged, and attention made of them.
+"""Attention tile by tile with the online softmax: one step a tile, to be read and stepped through.
 
-Softmax needs the maximum and the sum of a whole row of scores. Online softmax keeps both for the
-keys seen so far and mends the older part when a larger maximum turns up (Milakov and Gimelshein,
-arXiv 1805.02867, section 3); FlashAttention keeps the weighted sum of the values beside them
-(Dao et al., arXiv 2205.14135, algorithm 1). Here it is plain PyTorch, written to be read; it is
-not fast.
+The arithmetic of a step, and the papers that it comes from, are in `partials`. Here it is plain
+PyTorch, written to be read; it is not fast.
 """
 
 from __future__ import annotations
@@ -19,21 +16,21 @@ import torch
 
 from ..options import Causal, check_scale, plain_causal
 from .arguments import check_tensors
+from .partials import Partial, finish, finite, identity, merge, partial, rescale
+
+__all__ = [
+    "Partial",
+    "Step",
+    "finish",
+    "identity",
+    "merge",
+    "partial",
+    "rescale",
+    "tiled_attention_steps",
+    "tiled_attention_torch",
+]
 
 State = Literal["computed", "masked in part", "skipped"]
-
-
-@dataclass(frozen=True, eq=False)
-class Partial:
-    """Attention over some of the keys, not yet divided by its normaliser.
-
-    m (..., rows): the largest score, -inf where no key was seen. l (..., rows): the sum of
-    exp(score - m). acc (..., rows, head_dim): the sum of exp(score - m) times the key's value.
-    """
-
-    m: torch.Tensor
-    l: torch.Tensor  # noqa: E741 - the papers' name
-    acc: torch.Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,61 +69,6 @@ class Step:
     def acc(self) -> torch.Tensor:
         """The running sum of weighted values, (..., rows, head_dim)."""
         return self.running.acc
-
-
-def identity(
-    rows: int | tuple[int, ...],
-    head_dim: int,
-    *,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
-) -> Partial:
-    """What `merge` leaves everything else alone with: no key seen yet. rows: R or (..., R)."""
-    shape = rows if isinstance(rows, tuple) else (rows,)
-    m = torch.full(shape, float("-inf"), dtype=dtype, device=device)
-    return Partial(m, torch.zeros_like(m), m.new_zeros((*shape, head_dim)))
-
-
-def partial(scores_tile: torch.Tensor, v_tile: torch.Tensor) -> Partial:
-    """Attention over one tile of keys.
-
-    scores_tile (..., rows, keys): scaled scores, -inf where the key is hidden; v_tile (..., keys,
-    head_dim). ValueError when the two disagree about the keys.
-    """
-    if scores_tile.shape[-1] != v_tile.shape[-2]:
-        raise ValueError(
-            f"scores_tile {tuple(scores_tile.shape)} has {scores_tile.shape[-1]} keys and v_tile "
-            f"{tuple(v_tile.shape)} has {v_tile.shape[-2]}: (..., rows, keys) and (..., keys, "
-            "head_dim) are needed."
-        )
-    if scores_tile.shape[-1] == 0:
-        rows = tuple(scores_tile.shape[:-1])
-        return identity(rows, v_tile.shape[-1], dtype=v_tile.dtype, device=v_tile.device)
-    m = scores_tile.amax(dim=-1)
-    weights = torch.exp(scores_tile - _finite(m)[..., None])
-    return Partial(m, weights.sum(dim=-1), weights @ v_tile)
-
-
-def rescale(m_before: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
-    """exp(m_before - m): what l and acc that were taken at `m_before` are worth at `m`."""
-    return torch.exp(m_before - _finite(m))
-
-
-def merge(a: Partial, b: Partial) -> Partial:
-    """Attention over the keys of both, which must not overlap. Order and grouping do not matter.
-
-    Both are brought to the larger maximum, then added. That no exponent is above 0 is why large
-    scores cannot overflow.
-    """
-    m = torch.maximum(a.m, b.m)
-    of_a, of_b = rescale(a.m, m), rescale(b.m, m)
-    acc = a.acc * of_a[..., None] + b.acc * of_b[..., None]
-    return Partial(m, a.l * of_a + b.l * of_b, acc)
-
-
-def finish(whole: Partial) -> torch.Tensor:
-    """acc / l, (..., rows, head_dim): the output. Rows that saw no key are zero."""
-    return whole.acc / torch.where(whole.l == 0, 1.0, whole.l)[..., None]
 
 
 def tiled_attention_steps(
@@ -223,15 +165,10 @@ def _walk(
                 hidden = torch.tensor(keys, device=q.device) > positions[:, None]
                 scores = scores.masked_fill(hidden, float("-inf"))
             after = merge(before, partial(scores, v_tile))
-            weights = torch.exp(scores - _finite(after.m)[..., None])
+            weights = torch.exp(scores - finite(after.m)[..., None])
             factor = rescale(before.m, after.m)
             yield Step(block, tile, queries, keys, state, scores, weights, after, factor)
             before = after
-
-
-def _finite(m: torch.Tensor) -> torch.Tensor:
-    """m, with 0 for the rows that have seen nothing: -inf - (-inf) would be NaN."""
-    return torch.where(m == float("-inf"), 0.0, m)
 
 
 def _dims(x: object) -> int:

@@ -9,14 +9,14 @@ import torch
 
 from ..kernels.language import check_can_run, mode
 from ..kernels.precision import for_interpreter
-from ..kernels.tiled_attention import default_block, launch_tiled_attention
-from ..machine import BF16_TENSOR_CORES_FROM
+from ..kernels.tiled_attention import launch_tiled_attention
+from ..kernels.tiles import check_block, check_tile, default_block
+from ..machine import triton_refusal
 from ..options import Causal, check_scale, plain_causal
 from .arguments import UnsupportedProblem, check_mask, check_tensors
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 LARGEST_HEAD_DIM = 256
-TRITON_FROM = (7, 5)  # compute capability
 
 
 @overload
@@ -67,7 +67,7 @@ def tiled_attention(
     the result has q's shape and dtype. causal: False, True (upper-left) or "lower_right". float32
     is computed in float32, without TF32. block_q, block_k: queries and keys of a tile, powers of
     two from 16 on; they change nothing but rounding and speed. None takes 64, and less where a
-    tile would pass 16 KiB (`kernels.tiled_attention.default_block`). return_lse: also return
+    tile would pass 16 KiB (`kernels.tiles.default_block`). return_lse: also return
     log(sum(exp(scale * q k^T))) over the visible keys of each query, natural logarithm, (batch,
     heads, q_len), float32. A query that sees no key has a result of zeros and -inf there.
 
@@ -80,8 +80,8 @@ def tiled_attention(
     check_tensors(q, k, v, causal)
     causal = plain_causal(causal)
     check_scale(scale)
-    _check_block("block_q", block_q)
-    _check_block("block_k", block_k)
+    for name, block in (("block_q", block_q), ("block_k", block_k)):
+        check_block(name, block, q.shape[3])
     if mask is not None:
         check_mask(mask, q, k)  # a wrong mask is wrong everywhere, and no reason to go elsewhere
         raise _unsupported("it takes no mask")
@@ -94,6 +94,7 @@ def tiled_attention(
     # Before bfloat16 becomes float32 in the interpreter: the tiles are the GPU's there, too.
     block_q = block_q or default_block(q.shape[3], q.dtype)
     block_k = block_k or default_block(q.shape[3], q.dtype)
+    check_tile(block_q, block_k, q.shape[3])
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) if return_lse else None
     queries, keys, values = for_interpreter(q.detach(), k.detach(), v.detach())
     out = torch.empty(q.shape, dtype=queries.dtype, device=q.device)
@@ -120,13 +121,6 @@ def tiled_attention(
     return out if lse is None else (out, lse)
 
 
-def _check_block(name: str, size: int | None) -> None:
-    if size is None:
-        return
-    if isinstance(size, bool) or not isinstance(size, int) or size < 16 or size & (size - 1):
-        raise ValueError(f"{name} must be a power of two from 16 on, not {size!r}.")
-
-
 def _check_supported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     if q.dtype not in DTYPES:
         raise _unsupported(f"it computes float16, bfloat16 and float32, not {q.dtype}")
@@ -141,16 +135,9 @@ def _check_supported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
 def _check_card(q: torch.Tensor) -> None:
     if not q.is_cuda:
         raise _unsupported(f"kernels run on the GPU here, and q is on {q.device}: use q.cuda()")
-    capability = torch.cuda.get_device_capability(q.device)
-    this_card = f"this card has {capability[0]}.{capability[1]}"
-    if capability < TRITON_FROM:
-        # Older ones end in an assertion of LLVM, which takes the process with it.
-        raise _unsupported(f"Triton compiles for compute capability 7.5 and newer, and {this_card}")
-    if q.dtype == torch.bfloat16 and capability < BF16_TENSOR_CORES_FROM:
-        raise _unsupported(
-            "Triton multiplies bfloat16 from compute capability 8.0 on, and "
-            f"{this_card}: use float16"
-        )
+    refusal = triton_refusal(q.dtype, torch.cuda.get_device_capability(q.device))
+    if refusal:
+        raise _unsupported(refusal)
 
 
 def _unsupported(why: str) -> UnsupportedProblem:

@@ -15,12 +15,10 @@ import torch
 
 from ..options import Causal
 from .language import check_can_run, tl, triton
+from .tiles import default_block, padded
 
-# What is worked on lies in shared memory, of which small cards have 64 KiB (T4): so tiles stay
-# small, and keys and values are fetched at most one tile ahead.
-TILE_BYTES = 16 * 1024
 NUM_WARPS = 4
-NUM_STAGES = 2
+NUM_STAGES = 2  # keys and values are fetched at most one tile ahead: see tiles.TILE_BYTES
 
 
 @triton.jit
@@ -65,7 +63,8 @@ def tiled_attention_kernel(
 
     end = kv_len
     if CAUSAL:  # tiles that lie wholly in the future of the last query are not visited
-        end = tl.minimum(kv_len, first_query + BLOCK_Q + offset)
+        stop_query = tl.minimum(first_query + BLOCK_Q, q_len)  # the last block may be partial
+        end = tl.minimum(kv_len, stop_query + offset)
     for first_key in range(0, end, BLOCK_K):
         keys = first_key + tl.arange(0, BLOCK_K)
         in_kv = (keys[:, None] < kv_len) & (columns[None, :] < HEAD_DIM)
@@ -99,11 +98,6 @@ def tiled_attention_kernel(
         tl.store(lse_ptr + batch_and_head * q_len + queries, lse, mask=queries < q_len)
 
 
-def default_block(head_dim: int, dtype: torch.dtype) -> int:
-    """Rows of a tile: 64, or fewer so that it takes no more than 16 KiB; never under 16."""
-    return max(16, min(64, TILE_BYTES // (_padded(head_dim) * dtype.itemsize)))
-
-
 def launch_tiled_attention(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -120,7 +114,7 @@ def launch_tiled_attention(
 
     q, out (batch, heads, q_len, head_dim); k, v (batch, kv_heads, kv_len, head_dim), any strides;
     lse: (batch, heads, q_len), float32, contiguous, or None. Writes out and lse; out may have
-    another dtype than q. block_q, block_k: powers of two from 16 on; None is `default_block`. No
+    another dtype than q. block_q, block_k: as `tiles.check_tile`; None is `default_block`. No
     bfloat16 in the interpreter. Raises TritonMissing or KernelCannotRun where no kernel can run.
     """
     check_can_run()
@@ -140,11 +134,6 @@ def launch_tiled_attention(
             heads, heads // max(kv_heads, 1), q_len, kv_len, q_blocks,
             scale, kv_len - q_len if causal == "lower_right" else 0,
             CAUSAL=bool(causal), STORE_LSE=lse is not None, HEAD_DIM=head_dim,
-            BLOCK_Q=block_q, BLOCK_K=block_k, BLOCK_D=_padded(head_dim),
+            BLOCK_Q=block_q, BLOCK_K=block_k, BLOCK_D=padded(head_dim),
             num_warps=NUM_WARPS, num_stages=NUM_STAGES,
         )  # fmt: skip
-
-
-def _padded(head_dim: int) -> int:
-    # tl.arange takes powers of two, and tensor cores multiply at least 16 columns.
-    return max(16, triton.next_power_of_2(head_dim))

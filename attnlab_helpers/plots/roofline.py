@@ -8,6 +8,7 @@ bandwidth bounds its rate, above it the arithmetic does.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,10 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from ..gpus import numbers_for
 from .picture import Picture
-from .roofline_drawing import Ceiling, Mark, draw_roofline, rate_text, speed_text
+from .roofline_drawing import draw_roofline
+from .roofline_plane import Ceiling, Mark, Slope, rate_text, speed_text
 
 NEEDED = ("label", "flops", "bytes", "time_ns")
 PEAKS = {"bfloat16": "bf16_flops", "float16": "fp16_flops", "float32": "fp32_flops"}
@@ -26,16 +29,23 @@ WIDTH = 900
 
 @dataclass(frozen=True)
 class _Roofs:
-    """What bounds the points: bytes/s, and FLOP/s by dtype; the measured ones may be missing."""
+    """What bounds the points: the memory, and the arithmetic by dtype, as far as it is known."""
 
-    bandwidth: float
-    peaks: dict[str, float]
-    measured_bandwidth: float | None
-    measured_flops: float | None
+    slope: Slope
+    ceilings: dict[str, Ceiling]
 
     def above(self, intensity: float, dtype: str) -> float:
         """The roof in FLOP/s above an intensity in FLOP/byte."""
-        return min(self.peaks[dtype], self.bandwidth * intensity)
+        top = self.ceilings[dtype].top
+        slope = self.slope.speed * intensity
+        return slope if top is None else min(top, slope)
+
+    def bound(self, intensity: float, dtype: str) -> str:
+        """What bounds a point: "memory", "compute (dtype)", or that nobody knows."""
+        top = self.ceilings[dtype].top
+        if top is None:
+            return "unknown (no compute roof)"
+        return "memory" if intensity < top / self.slope.speed else f"compute ({dtype})"
 
 
 def roofline(
@@ -54,21 +64,32 @@ def roofline(
     points: label, flops, bytes (through the GPU's memory), time_ns; where wanted group (marker and
     colour) and dtype ("bfloat16", "float16", "float32": whose roof; default `dtype`). A point
     without FLOPs, such as a copy, has no place on a logarithmic axis: it becomes a bar below,
-    its share of the bandwidth. gpu: `gpus.GpuNumbers`, the vendor's peaks.
-    measured_bandwidth (bytes/s, of a copy) and measured_flops (FLOP/s, of a matrix product in
-    `dtype`): drawn dashed. provenance: of the points.
+    its share of the bandwidth. gpu: the vendor's peaks as `gpus.GpuNumbers`, or a card's name
+    (`gpus.numbers_for`). measured_bandwidth (bytes/s, of a copy) and measured_flops (FLOP/s, of a
+    matrix product in `dtype`): drawn dashed. provenance: of the points.
 
-    The table's share_% is the rate over the vendor's roof at that intensity. More than 100 means
-    that the bytes were counted too high or came from a cache.
+    A roof that the vendor's numbers lack is the measured one, and left out where nothing was
+    measured; the memory's must be known one way or the other.
 
-    TypeError or ValueError for points that lack something, are not above 0, or are too many (20;
-    7 groups), and for a GPU whose bandwidth or peak nobody knows.
+    The table's share_% is the rate over the roof at that intensity, in percent: the vendor's, or
+    the measured one where the vendor's is not known. More than 100 means that the bytes were
+    counted too high or came from a cache. share_of_measured_%: over the measured roofs.
+
+    TypeError or ValueError for points that lack something, are no numbers above 0, or are too
+    many (20; 7 groups), and for a GPU whose memory's bandwidth nobody knows.
     """
+    gpu = numbers_for(gpu) if isinstance(gpu, str) else gpu
+    if not hasattr(gpu, "memory_bandwidth"):
+        raise TypeError(
+            f"gpu must be a card of gpus.GPUS, what gpus.numbers_for(name) gives, or a name, not "
+            f"{gpu!r}."
+        )
+    dtype = str(dtype).removeprefix("torch.")
     rows = _checked(points, dtype)
     if not rows:
         raise ValueError("roofline needs at least one point.")
     roofs = _roofs(gpu, rows, dtype, measured_bandwidth, measured_flops)
-    table = pd.DataFrame([_table_row(row, roofs, dtype) for row in rows])
+    table = pd.DataFrame([_table_row(row, roofs) for row in rows])
     groups = list(dict.fromkeys(row["group"] for row in rows))
     if len(rows) > MOST_POINTS or len(groups) > MOST_GROUPS:
         raise ValueError(
@@ -88,14 +109,10 @@ def roofline(
     copies = [
         (row["label"], 1e9 * row["bytes"] / row["time_ns"]) for row in rows if not row["flops"]
     ]
-    ceilings = [
-        Ceiling(name, peak, measured_flops if name == dtype else None)
-        for name, peak in roofs.peaks.items()
-    ]
 
     def draw() -> Figure:
         return draw_roofline(
-            marks, copies, ceilings, roofs.bandwidth, measured_bandwidth,
+            marks, copies, list(roofs.ceilings.values()), roofs.slope,
             groups=[str(group) for group in groups if group is not None],
             title=title, provenance=said,
         )  # fmt: skip
@@ -109,6 +126,8 @@ def roofline(
 def _checked(points: Any, dtype: str) -> list[dict[str, Any]]:
     if isinstance(points, pd.DataFrame):
         points = points.to_dict("records")
+    if not isinstance(points, Iterable):
+        raise TypeError(f"points must be a DataFrame or a list of dictionaries, not {points!r}.")
     rows = []
     for place, point in enumerate(points):
         if not isinstance(point, Mapping):
@@ -119,7 +138,7 @@ def _checked(points: Any, dtype: str) -> list[dict[str, Any]]:
         missing = [name for name in NEEDED if point.get(name) is None]
         if missing:
             raise ValueError(f"point {place} ({point.get('label')}) has no {', '.join(missing)}.")
-        row = {name: float(point[name]) for name in NEEDED[1:]}
+        row = {name: _number(point["label"], name, point[name]) for name in NEEDED[1:]}
         for name, value in row.items():
             if not math.isfinite(value) or value < 0 or (value == 0 and name != "flops"):
                 least = "0 or more" if name == "flops" else "above 0"
@@ -137,6 +156,15 @@ def _checked(points: Any, dtype: str) -> list[dict[str, Any]]:
     return rows
 
 
+def _number(label: object, name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"point {str(label)!r} has {name}={value!r}: a number it must be."
+        ) from error
+
+
 def _absent(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
@@ -145,26 +173,25 @@ def _roofs(
     gpu: Any, rows: list[dict[str, Any]], dtype: str, bandwidth: float | None, flops: float | None
 ) -> _Roofs:
     for name, value in (("measured_bandwidth", bandwidth), ("measured_flops", flops)):
-        if value is not None and not 0 < value < math.inf:
-            raise ValueError(f"{name}={value!r} must be above 0, or None.")
-    if gpu.memory_bandwidth is None:
+        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if value is not None and not (number and 0 < value < math.inf):
+            raise ValueError(f"{name}={value!r} must be a number above 0, or None.")
+    if gpu.memory_bandwidth is None and bandwidth is None:
         raise ValueError(
-            f"the memory bandwidth of {gpu.name} is not known: use a card of gpus.GPUS, or "
-            "dataclasses.replace(gpu, memory_bandwidth=bytes a second)."
+            f"the memory bandwidth of {gpu.name} is not known: hand in measured_bandwidth (bytes a "
+            "second, of a copy), or dataclasses.replace(gpu, memory_bandwidth=bytes a second)."
         )
-    peaks = {}
-    for name in dict.fromkeys((*(row["dtype"] for row in rows if row["flops"]), dtype)):
-        peak = getattr(gpu, PEAKS[name]) if name in PEAKS else None
-        if peak is None:
-            raise ValueError(
-                f"the peak of {gpu.name} for {name} is not known: choose another dtype, or "
-                f"dataclasses.replace(gpu, {PEAKS.get(name, 'bf16_flops')}=FLOP a second)."
-            )
-        peaks[name] = float(peak)
-    return _Roofs(float(gpu.memory_bandwidth), peaks, bandwidth, flops)
+    if dtype not in PEAKS:
+        raise ValueError(f"dtype {dtype!r} has no roof: one of {', '.join(PEAKS)}.")
+    names = dict.fromkeys((*(row["dtype"] for row in rows if row["flops"]), dtype))
+    ceilings = {
+        name: Ceiling(name, getattr(gpu, PEAKS[name]), flops if name == dtype else None)
+        for name in names
+    }
+    return _Roofs(Slope(gpu.memory_bandwidth, bandwidth), ceilings)
 
 
-def _table_row(row: dict[str, Any], roofs: _Roofs, dtype: str) -> dict[str, Any]:
+def _table_row(row: dict[str, Any], roofs: _Roofs) -> dict[str, Any]:
     intensity = row["flops"] / row["bytes"]
     rate, moved = (1e9 * row[name] / row["time_ns"] for name in ("flops", "bytes"))
     known = {key: row[key] for key in ("label", "group", "time_ns")}
@@ -173,33 +200,37 @@ def _table_row(row: dict[str, Any], roofs: _Roofs, dtype: str) -> dict[str, Any]
     if row["flops"]:
         roof = roofs.above(intensity, row["dtype"])
         known |= {"roof TFLOP/s": roof / 1e12, "share_%": 100 * rate / roof}
-        ridge = roofs.peaks[row["dtype"]] / roofs.bandwidth
-        known["bound by"] = "memory" if intensity < ridge else f"compute ({row['dtype']})"
+        known["bound by"] = roofs.bound(intensity, row["dtype"])
     else:
-        known |= {"roof TFLOP/s": None, "share_%": 100 * moved / roofs.bandwidth}
+        known |= {"roof TFLOP/s": None, "share_%": 100 * moved / roofs.slope.speed}
         known["bound by"] = "memory"
-    if roofs.measured_bandwidth is not None or roofs.measured_flops is not None:
-        known["share_of_measured_%"] = _measured_share(row, roofs, dtype, intensity, rate, moved)
+    reached = [ceiling.measured for ceiling in roofs.ceilings.values()]
+    if roofs.slope.measured is not None or any(reached):
+        known["share_of_measured_%"] = _measured_share(row, roofs, intensity, rate, moved)
     return known
 
 
 def _measured_share(
-    row: dict[str, Any], roofs: _Roofs, dtype: str, intensity: float, rate: float, moved: float
-) -> float | None:
+    row: dict[str, Any], roofs: _Roofs, intensity: float, rate: float, moved: float
+) -> float:
     """Against the measured ceilings; the vendor's stands in for one that nobody measured."""
-    bandwidth = roofs.measured_bandwidth or roofs.bandwidth
+    bandwidth = roofs.slope.measured or roofs.slope.speed
     if not row["flops"]:
         return 100 * moved / bandwidth
-    peak = roofs.peaks[row["dtype"]]
-    if row["dtype"] == dtype and roofs.measured_flops is not None:
-        peak = roofs.measured_flops
-    return 100 * rate / min(peak, bandwidth * intensity)
+    ceiling = roofs.ceilings[row["dtype"]]
+    top = ceiling.measured or ceiling.peak
+    slope = bandwidth * intensity
+    return 100 * rate / (slope if top is None else min(top, slope))
 
 
 def _alt(title: str, table: pd.DataFrame, roofs: _Roofs, gpu: Any) -> str:
-    peaks = "; ".join(
-        f"{rate_text(peak)} in {name}, from {peak / roofs.bandwidth:.3g} FLOP/byte on"
-        for name, peak in roofs.peaks.items()
+    slope = roofs.slope
+    tops = "; ".join(
+        f"no compute roof known in {name}"
+        if ceiling.top is None
+        else f"{rate_text(ceiling.top)} in {name}{_measured(ceiling.peak)}, from "
+        f"{ceiling.top / slope.speed:.3g} FLOP/byte on"
+        for name, ceiling in roofs.ceilings.items()
     )
     points = "; ".join(
         f"{row['label']}: {row['FLOP/byte']:.3g} FLOP/byte, {rate_text(1e12 * row['TFLOP/s'])}, "
@@ -210,5 +241,10 @@ def _alt(title: str, table: pd.DataFrame, roofs: _Roofs, gpu: Any) -> str:
     )
     return (
         f"{title}. Rate over arithmetic intensity, both logarithmic, under the roofs of "
-        f"{gpu.name}: memory at {speed_text(roofs.bandwidth)}; {peaks}. {points}."
+        f"{gpu.name}: memory at {speed_text(slope.speed)}{_measured(slope.vendor)}; {tops}. "
+        f"{points}."
     )
+
+
+def _measured(vendors: float | None) -> str:
+    return " (measured)" if vendors is None else ""

@@ -13,6 +13,7 @@ from .counts import Counts
 from .elsewhere import count_in_process, count_tiled
 from .formulas import FORMULAS, TILES, formula, keys_read, minimum
 from .interpreter_hooks import CountingUnavailable
+from .launch_hooks import NotCountable
 from .nsight import CountersUnavailable, counters, counters_source, nsight_compute
 from .nsight_csv import read_nsight_csv
 from .theory import io_flash, io_standard, time_bound
@@ -24,6 +25,7 @@ __all__ = [
     "CountingUnavailable",
     "Counts",
     "Ledger",
+    "NotCountable",
     "count",
     "count_in_process",
     "count_tiled",

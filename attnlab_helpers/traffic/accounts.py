@@ -11,8 +11,9 @@ import pandas as pd
 from ..problem import AttentionProblem
 from ..profiling import describe_kernel
 from ..result import Measurement
+from .counted import check_counts, times_to_count
 from .counts import Counts
-from .formulas import UNFUSED, formula, tile_of
+from .formulas import UNFUSED, formula, tile_note, tile_of
 from .nsight_csv import METRICS, name_in_source
 
 if TYPE_CHECKING:
@@ -78,24 +79,38 @@ def ledger(
 ) -> Ledger:
     """Lay formula, count and measurement of one forward call side by side.
 
-    implementation, block_q, block_k, statistics: as in `formula`. counts: of the same problem,
-    from `count` or `count_tiled`, with the tensors' names Q, K, V, O, statistics; or of a part of
-    its heads, which is multiplied, and a note says so. counters: what
+    implementation, block_q, block_k, statistics: as in `formula`; None takes those of the counts,
+    if `count_tiled` made them. counts: of the same problem, from `count` or `count_tiled`, with
+    the tensors' names Q, K, V, O, statistics; or of a part of its heads, which is multiplied, and
+    a note says so. What can be compared is (see `counted.check_counts`). counters: what
     `counters` returned, or a Measurement of it, which brings its provenance. Steps and kernels
     are matched in order by the kind of work; steps that no kernel was measured for, such as a
     copy, are left out of the comparison of totals, and a note says so.
 
-    Raises ValueError for an unknown implementation or counts of another problem.
+    Raises ValueError for an unknown implementation or counts of another problem, TypeError for
+    what are no counts.
     """
+    if counts is not None:
+        check_counts(counts, implementation, problem)
+        block_q, block_k, statistics = (
+            counts.about.get(name) if asked is None else asked
+            for name, asked in (
+                ("block_q", block_q),
+                ("block_k", block_k),
+                ("statistics", statistics),
+            )
+        )
     expected = formula(
         implementation, problem, block_q=block_q, block_k=block_k, statistics=statistics
     )
     both = ["read_bytes", "written_bytes"]
     frame = expected.groupby("tensor", sort=False)[both].sum().add_prefix("formula_")
     frame["formula_bytes"] = frame.sum(axis=1)
-    sources, notes = {"formula": _rule(implementation, block_q, block_k)}, []
+    sources = {"formula": _rule(implementation, problem, block_q, block_k)}
+    note = tile_note(implementation, problem, block_q, block_k)
+    notes = [note] if note else []
     if counts is not None:
-        times = _times_to_count(counts, problem)
+        times = times_to_count(counts, problem)
         if times != 1:
             notes.append(f"Counted for one of {times} equal parts of the heads, times {times}")
         names = [*frame.index, *(n for n in counts.frame["tensor"] if n not in frame.index)]
@@ -133,29 +148,13 @@ def ledger(
     )
 
 
-def _rule(implementation: str, block_q: int | None, block_k: int | None) -> str:
+def _rule(
+    implementation: str, problem: AttentionProblem, block_q: int | None, block_k: int | None
+) -> str:
     if implementation in UNFUSED:
         return "each step reads its inputs and writes its output once"
-    queries, keys = tile_of(implementation, block_q, block_k)
+    queries, keys = tile_of(implementation, problem, block_q, block_k)
     return f"K and V once a tile of {queries} queries, in tiles of {keys} keys; Q and O once"
-
-
-def _times_to_count(counts: Counts, problem: AttentionProblem) -> int:
-    """How many times what was counted makes the problem: 1, or more for a part of its heads."""
-    batch, heads, *queries = counts.shapes.get(
-        "Q", (problem.batch, problem.heads, problem.q_len, problem.head_dim)
-    )
-    *_, kv_len, head_dim = counts.shapes.get("K", (problem.kv_len, problem.head_dim))
-    counted, whole = batch * heads, problem.batch * problem.heads
-    same = queries == [problem.q_len, problem.head_dim]
-    same = same and (kv_len, head_dim) == (problem.kv_len, problem.head_dim)
-    if not same or counted > whole or (counted != whole and (not counted or whole % counted)):
-        raise ValueError(
-            f"what was counted is another problem: its Q has shape {counts.shapes.get('Q')} and "
-            f"its K {counts.shapes.get('K')}, which do not fit {problem.label}. Count the same "
-            "lengths and head_dim, all heads or an equal part of them."
-        )
-    return whole // counted if counted else 1
 
 
 def _off_percent(value: pd.Series, against: pd.Series) -> pd.Series:

@@ -12,15 +12,14 @@ from typing import Any
 
 from ..kernels.stand_ins import Triton
 from .interpreter_hooks import CountingUnavailable
-
-PLAIN = bool | int | float | str | bytes | type(None)
+from .plain_values import as_text
 
 
 def module_text(function: FunctionType) -> str:
     """Python source of a module that holds `function` and all that it uses.
 
     Carried are functions and Triton kernels of the notebook with their decorators (as source),
-    imports, numbers, texts, tuples and lists of them, `tl.constexpr` constants and problems.
+    imports, problems, and plain values (`plain_values.as_text`).
     Raises CountingUnavailable, with its name, for anything else: a tensor, say, is to be made
     inside the function.
     """
@@ -38,6 +37,11 @@ def _carry_function(function: FunctionType, parts: list[str], seen: set[str]) ->
             f"the source of {function.__name__} cannot be read, so no other process can run it. "
             "Define it with `def` in a notebook cell or a file."
         ) from error
+    if function.__name__ == "<lambda>":
+        raise CountingUnavailable(
+            f"{source.strip()!r} is a lambda, which cannot be carried to another process. Define "
+            "it with `def`."
+        )
     known = _known(function)
     for name in sorted(_names_used(function, source)):
         if name in known and name not in seen:
@@ -76,8 +80,7 @@ def _globals_of(code: CodeType) -> set[str]:
 
 
 def _carry(name: str, value: Any, user: FunctionType, parts: list[str], seen: set[str]) -> None:
-    kernel = getattr(value, "fn", None)  # Triton's kernels keep what was decorated
-    original = kernel if isinstance(kernel, FunctionType) else value
+    original = _decorated(value)
     if isinstance(value, ModuleType):
         parts.append(f"import {value.__name__} as {name}")
     elif isinstance(value, Triton):  # stands for the module where it was imported too early
@@ -86,10 +89,8 @@ def _carry(name: str, value: Any, user: FunctionType, parts: list[str], seen: se
         _carry_function(original, parts, seen)
         if original.__name__ != name:
             parts.append(f"{name} = {original.__name__}")
-    elif isinstance(value, PLAIN) or _is_plain_list(value):
-        parts.append(f"{name} = {value!r}")
-    elif type(value).__name__ == "constexpr":
-        parts.append(f"import triton.language\n{name} = triton.language.constexpr({value.value!r})")
+    elif (plain := as_text(value)) is not None:
+        parts.append(f"{plain.imports}{name} = {plain.text}")
     elif is_dataclass(value) and not isinstance(value, type):
         kind = type(value)
         parts.append(f"from {kind.__module__} import {kind.__qualname__}\n{name} = {value!r}")
@@ -102,8 +103,12 @@ def _carry(name: str, value: Any, user: FunctionType, parts: list[str], seen: se
         )
 
 
-def _is_plain_list(value: Any) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(one, PLAIN) for one in value)
+def _decorated(value: Any) -> Any:
+    """The function in a Triton kernel: below its autotuner and heuristics, if it has them."""
+    kernel = value
+    while not isinstance(kernel, FunctionType) and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return kernel if isinstance(kernel, FunctionType) else value
 
 
 def _can_be_imported(value: Any) -> bool:

@@ -24,6 +24,9 @@ def main() -> int:
         counts = getattr(importlib.import_module(module), name)(**task["settings"])
         if not isinstance(counts, Counts):
             raise TypeError(f"{name} must return the Counts that `count` gave, not {counts!r}.")
+    except SystemExit:
+        print(f"{task['function']} ended the process; it must return Counts.", file=sys.stderr)
+        return 1
     except Exception as error:
         print(f"{type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         return 1

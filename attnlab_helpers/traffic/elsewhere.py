@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from ..machine import triton_mode
 from ..problem import AttentionProblem
 from .counting import count
 from .counts import Counts
+from .formulas import tile_of
 from .interpreter_hooks import CountingUnavailable, require_interpreter
 
 PACKAGE_FOLDER = Path(__file__).parents[2]
@@ -29,8 +31,8 @@ CARRIED = "carried_by_attnlab"  # the module that holds a notebook's function
 def count_tiled(
     problem: AttentionProblem,
     *,
-    block_q: int = 64,
-    block_k: int = 64,
+    block_q: int | None = None,
+    block_k: int | None = None,
     statistics: bool = False,
     programs: bool = False,
 ) -> Counts:
@@ -39,9 +41,12 @@ def count_tiled(
     Works on every machine with Triton: here where kernels are interpreted, in a process of its
     own where they are compiled. Bytes are of the problem's dtype, also where the interpreter
     computes bf16 in float32. The interpreter takes milliseconds a tile, so count one head of one
-    sequence: every other one moves the same, and `ledger` multiplies. statistics: store the
-    log-sum-exp, too. programs: see `count`. Raises CountingUnavailable without Triton.
+    sequence: every other one moves the same, and `ledger` multiplies. block_q, block_k: as in
+    `formula`, None for what the kernel takes at this head dim and dtype. statistics: store the
+    log-sum-exp, too. programs: see `count`. Raises ValueError for what is no tile, and
+    CountingUnavailable without Triton.
     """
+    block_q, block_k = tile_of("tiled", problem, block_q, block_k)
     if triton_mode(torch.cuda.is_available()) == "no GPU":
         # Chooses the interpreter for this process, if nothing has imported triton yet.
         importlib.import_module("attnlab_helpers.kernels.language")
@@ -80,7 +85,9 @@ def tiled_counts(
             scale=scale, causal=stated.causal, block_q=block_q, block_k=block_k,
         )  # fmt: skip
 
-    return count(launch, tensors, element_bytes=stated, programs=programs)
+    counts = count(launch, tensors, element_bytes=stated, programs=programs)
+    about = {"implementation": "tiled", "block_q": block_q, "block_k": block_k}
+    return replace(counts, about=counts.about | about | {"statistics": statistics})
 
 
 def count_in_process(
@@ -94,14 +101,12 @@ def count_in_process(
     settings: its arguments, plain values. seconds: after which it is given up.
 
     Raises CountingUnavailable where Triton is missing, the function cannot be carried, or the
-    process fails; the text has its last words.
+    process fails; the text has its last words. TypeError or ValueError for what is neither.
     """
     if triton_mode(torch.cuda.is_available()) == "missing":
         require_interpreter()
-    task: dict[str, Any] = {"function": function, "settings": settings}
     with tempfile.TemporaryDirectory(prefix="attnlab") as folder:
-        if not isinstance(function, str):
-            task["function"] = _importable(function, Path(folder))
+        task = {"function": _importable(function, Path(folder)), "settings": settings}
         try:
             given = json.dumps(task)
         except TypeError as error:
@@ -130,14 +135,33 @@ def count_in_process(
         raise CountingUnavailable(
             f"the counting process failed (exit status {done.returncode}): {words[-1]}"
         )
+    if not done.stdout:
+        raise CountingUnavailable(
+            "the counting process ended before it had counted: the function must return Counts, "
+            "and end no process."
+        )
     return Counts.from_json(json.loads(done.stdout))
 
 
-def _importable(function: Callable[..., Counts], folder: Path) -> str:
+def _importable(function: object, folder: Path) -> str:
+    """ "module:name" of the function, which may be a file that is written into `folder`."""
     from .carrying import module_text
 
+    if isinstance(function, str):
+        if not re.fullmatch(r"[\w.]+:\w+", function):
+            raise ValueError(f"{function!r} is not 'module:name', as in 'my_kernels:count_mine'.")
+        return function
     if not isinstance(function, FunctionType):
-        raise TypeError(f"function must be a function or 'module:name', not {function!r}.")
+        kind = type(function).__name__
+        raise TypeError(
+            f"function must be a function or 'module:name', not a {kind}. For a method, a partial "
+            "or a kernel write a function with `def` that counts it and returns the Counts."
+        )
+    if function.__name__ == "<lambda>":
+        raise TypeError(
+            "a lambda has no name by which another process could call it: define the function "
+            "with `def`."
+        )
     if function.__module__ != "__main__" and "<" not in function.__qualname__:
         return f"{function.__module__}:{function.__qualname__}"
     (folder / f"{CARRIED}.py").write_text(module_text(function), encoding="utf-8")

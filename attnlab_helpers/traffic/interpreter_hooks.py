@@ -1,9 +1,10 @@
-"""Watching the loads and stores of Triton's interpreter: the one file that knows its insides.
+"""Watching the loads and stores of Triton's interpreter, through its insides.
 
 Triton has no public hook for this (its `knobs` know launches and compilations only), so the
 methods through which every load and store goes are replaced on the interpreter's builder for the
 duration of a `with` block, and put back. Whether a version of Triton still goes through them is
-not believed but tried, on four numbers, each time.
+not believed but tried, on four numbers, each time. Two neighbours know other insides:
+launch_hooks the launches, pointer_bases the pointer arithmetic.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ import torch
 
 from ..machine import triton_mode
 from ..quiet import OneSentence
+from .launch_hooks import Launch, watching_launches
+from .pointer_bases import Bases
+from .replacing import replaced
 
 KNOWN_TO_WORK = "3.6 to 3.9"
 Kind = Literal["load", "store", "atomic"]
-# Method of the builder -> what it does, and its parameter that holds the addresses. Unmasked
-# loads and stores, block pointers and tensor descriptors end in the first two.
+# Method of the builder -> what it does, and its parameter that holds the addresses. Unmasked loads
+# and stores and tensor descriptors end in the first two (but a descriptor's atomics, which the
+# interpreter does not run), and so do block pointers, where Triton still has them (not in 3.9).
 METHODS: dict[str, tuple[Kind, str]] = {
     "create_masked_load": ("load", "ptrs"),
     "create_masked_store": ("store", "ptrs"),
@@ -44,6 +49,7 @@ class Event:
 
     launch: the how many-th kernel launch, from 0. program: its three program ids. addresses:
     the first byte of each lane, uint64; mask: which lanes take part; item_bytes: of one lane.
+    base: the first byte of the tensor that the pointer was made from, None if that got lost.
     """
 
     kind: Kind
@@ -52,6 +58,7 @@ class Event:
     addresses: np.ndarray
     mask: np.ndarray
     item_bytes: int
+    base: int | None = None
 
 
 def require_interpreter() -> str:
@@ -74,28 +81,34 @@ def require_interpreter() -> str:
 
 
 @contextlib.contextmanager
-def watching(see: Callable[[Event], None]) -> Iterator[None]:
+def watching(
+    see: Callable[[Event], None], see_launch: Callable[[Launch], None] = lambda launch: None
+) -> Iterator[None]:
     """Call `see` with each memory instruction that a kernel runs inside the block.
 
-    Raises CountingUnavailable where kernels do not run in the interpreter, or where this
-    version of Triton keeps its loads and stores elsewhere.
+    see_launch: called with each launch, before its instructions. Raises CountingUnavailable where
+    kernels do not run in the interpreter, or where this version of Triton keeps its loads and
+    stores elsewhere; `launch_hooks.NotCountable` for launches that cannot work.
     """
     version = require_interpreter()
     builder = _builder(version)
-    launches = 0
+    from triton.runtime import interpreter
 
-    def new_launch(*sizes: Any) -> Any:
+    launches = 0
+    bases = Bases()
+
+    def new_launch(launch: Launch) -> None:
         nonlocal launches
         launches += 1
-        return set_grid_dim(*sizes)
+        see_launch(launch)
 
-    set_grid_dim = builder.set_grid_dim
     with contextlib.ExitStack() as stack:
+        stack.enter_context(bases.following(builder))
         for name, (kind, pointers) in METHODS.items():
             original = getattr(builder, name)
-            watched = _watched(original, kind, pointers, builder, lambda: launches - 1, see)
-            stack.enter_context(_replaced(builder, name, watched))
-        stack.enter_context(_replaced(builder, "set_grid_dim", new_launch))
+            watched = _watched(original, kind, pointers, builder, lambda: launches - 1, see, bases)
+            stack.enter_context(replaced(builder, name, watched))
+        stack.enter_context(watching_launches(interpreter, builder, new_launch))
         stack.enter_context(_loops_up_to_a_tensor())
         yield
 
@@ -107,6 +120,7 @@ def _watched(
     builder: Any,
     launch: Callable[[], int],
     see: Callable[[Event], None],
+    bases: Bases,
 ) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
@@ -115,7 +129,14 @@ def _watched(
         given = signature.bind(*args, **kwargs).arguments
         pointer, mask = given[pointers], given.get("mask")
         addresses = np.asarray(pointer.data, dtype=np.uint64)
-        taking_part = True if mask is None else np.asarray(mask.data, dtype=bool)
+        # Triton 3.6 gives the masks of descriptors as plain arrays.
+        lanes = mask if mask is None or isinstance(mask, np.ndarray) else mask.data
+        if lanes is not None and lanes.dtype != np.bool_:
+            raise ValueError(
+                f"the mask of a {kind} is {lanes.dtype}; it must be truth values, as a comparison "
+                "gives: mask=places < n, or mask=m != 0."
+            )
+        taking_part = True if lanes is None else lanes
         see(
             Event(
                 kind,
@@ -124,24 +145,12 @@ def _watched(
                 addresses.ravel(),
                 np.broadcast_to(taking_part, addresses.shape).ravel(),
                 max(1, pointer.get_element_ty().primitive_bitwidth // 8),
+                bases.of(pointer),
             )
         )
         return original(*args, **kwargs)
 
     return method
-
-
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, method: Callable[..., Any]) -> Iterator[None]:
-    before = vars(owner).get(name)  # None for a method that stands in the class
-    setattr(owner, name, method)
-    try:
-        yield
-    finally:
-        if before is None:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
 
 
 @contextlib.contextmanager
@@ -162,20 +171,21 @@ def _loops_up_to_a_tensor() -> Iterator[None]:
         patch(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.squeeze()))
 
-    with _replaced(interpreter, "_patch_lang_tensor", patch_and_mend):
+    with replaced(interpreter, "_patch_lang_tensor", patch_and_mend):
         yield
 
 
 def _builder(version: str) -> Any:
     try:
-        from triton.runtime import interpreter
+        from triton.runtime import autotuner, interpreter
 
         builder = interpreter.interpreter_builder
         fresh = type(builder)()  # so that nobody who watches already sees what is tried
         for name, (_, pointers) in METHODS.items():
             if pointers not in inspect.signature(getattr(fresh, name)).parameters:
                 raise AttributeError(f"{name} has no parameter {pointers}")
-        builder.set_grid_dim  # noqa: B018 - must be there
+        builder.set_grid_dim, interpreter.GridExecutor.__call__  # noqa: B018 - must be there
+        interpreter.InterpretedFunction.__call__, autotuner.Autotuner.run  # noqa: B018
         seen = _try_on_four_numbers(interpreter, fresh)
         if seen != [("load", 4, 4), ("store", 4, 4)]:
             raise AttributeError(f"a load and a store of four numbers were seen as {seen}")
@@ -203,8 +213,8 @@ def _try_on_four_numbers(interpreter: Any, builder: Any) -> list[tuple[str, int,
     with contextlib.ExitStack() as stack:
         for name, (kind, parameter) in METHODS.items():
             original = getattr(builder, name)
-            watched = _watched(original, kind, parameter, builder, lambda: 0, see)
-            stack.enter_context(_replaced(builder, name, watched))
+            watched = _watched(original, kind, parameter, builder, lambda: 0, see, Bases())
+            stack.enter_context(replaced(builder, name, watched))
         loaded = _call(builder.create_load, pointers)
         _call(builder.create_store, pointers, loaded)
     return seen

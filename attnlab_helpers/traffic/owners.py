@@ -34,9 +34,24 @@ class Owners:
         Raises TypeError for what is no dense CPU tensor, ValueError for a name that is taken and
         for memory that has a name already.
         """
-        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
-            where = f"on {tensor.device}" if isinstance(tensor, torch.Tensor) else repr(tensor)
-            raise TypeError(f"{name} must be a tensor on the CPU, as the interpreter uses: {where}")
+        if not isinstance(name, str):
+            raise TypeError(f"a tensor's name must be a text, not {name!r}.")
+        if not isinstance(tensor, torch.Tensor):
+            kind = type(tensor).__name__
+            hint = f": torch.from_numpy({name})" if isinstance(tensor, np.ndarray) else ""
+            raise TypeError(
+                f"{name} must be a torch tensor, as a kernel takes, not a {kind}{hint}."
+            )
+        if tensor.device.type != "cpu":
+            raise TypeError(
+                f"{name} is on {tensor.device}; the interpreter uses tensors on the CPU: "
+                f"{name}.cpu()."
+            )
+        if tensor.layout != torch.strided:
+            raise TypeError(
+                f"{name} has the layout {tensor.layout}; a kernel takes dense tensors: "
+                f"{name}.to_dense()."
+            )
         if name in self.names or name == OTHER:
             raise ValueError(f"the name {name!r} is taken: each tensor needs a name of its own.")
         taken = self.owner_of(tensor)
@@ -51,9 +66,21 @@ class Owners:
         """The name that some of this tensor's memory has already, or None."""
         if not tensor.numel():
             return None
-        numbers = self._bytes_of(tensor)
-        found = int(numbers.max())
+        found = int(self._bytes_of(tensor).max())
+        if found < 0:
+            found = self._other_storage(tensor.untyped_storage())
         return self.names[found] if found >= 0 else None
+
+    def _other_storage(self, storage: torch.UntypedStorage) -> int:
+        """A tensor in another storage over the same memory, as NumPy's views make; -1 for none."""
+        start, end = storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+        for other in self._storages.values():
+            low, high = max(start, other.start), min(end, other.start + len(other.owners))
+            if other.start != start and low < high:
+                found = int(other.owners[low - other.start : high - other.start].max())
+                if found >= 0:
+                    return found
+        return -1
 
     def find(self, addresses: np.ndarray) -> np.ndarray:
         """For each address (uint64) the place of its tensor in `names`, -1 for none."""

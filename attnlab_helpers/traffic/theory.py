@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+
 from ..problem import AttentionProblem
 
 
@@ -21,8 +24,13 @@ def io_flash(problem: AttentionProblem, sram_bytes: int) -> float:
     M is how many numbers of the problem's dtype the on-chip memory holds (sram_bytes of it, a
     multiprocessor's). Theorem 2 of arXiv 2205.14135 holds for d <= M <= N d. Beyond that a
     head's keys and values fit whole, and reading each number once, N d, is what remains: the
-    two meet at M = N d. ValueError when not even a row of d numbers fits.
+    two meet at M = N d. ValueError when not even a row of d numbers fits, and for what is no
+    number of bytes.
     """
+    if isinstance(sram_bytes, bool) or not isinstance(sram_bytes, numbers.Real):
+        raise ValueError(f"sram_bytes must be a number of bytes, not {sram_bytes!r}.")
+    if not 0 < sram_bytes < math.inf:
+        raise ValueError(f"sram_bytes must be above 0 and finite, not {sram_bytes}.")
     capacity = sram_bytes / problem.element_bytes
     if capacity < problem.head_dim:
         raise ValueError(
@@ -38,7 +46,7 @@ def time_bound(duration_ns: float, bandwidth: float) -> float:
 
     A measured time bounds traffic from above without any counter. ValueError for negative input.
     """
-    if duration_ns < 0 or bandwidth < 0:
+    if not (duration_ns >= 0 and bandwidth >= 0):
         raise ValueError("a time and a bandwidth are not negative.")
     return duration_ns * bandwidth / 1e9
 

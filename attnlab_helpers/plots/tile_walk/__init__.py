@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from ...vit.whole import whole
 from ..png import to_svg
 from ..table import table_text
 from ..timeline.page import page_html
-from .frames import Frame, Walk, table, telling_row, walk
+from .frames import Frame, Walk, table, table_caption, telling_row, walk
 from .page import alternative_text, figure_html
 from .places import Places, places
 from .static import draw, strip_png
@@ -83,7 +84,7 @@ class TileWalk:
         return path
 
     def __str__(self) -> str:
-        return table_text(self.table, self.title, self.provenance)
+        return table_text(self.table, table_caption(self.walks, self.title), self.provenance)
 
     __repr__ = __str__
 
@@ -111,7 +112,8 @@ def tile_walk(
     0; None takes the middle one. row: the query of that block whose numbers are told; None takes
     the one whose maximum rises most often. Bytes are counted in the dtype of q.
 
-    ValueError or TypeError for what does not fit, for more than 1,024 tokens or 16 tiles of keys.
+    ValueError or TypeError for what does not fit, for NaN and infinity, for more than 1,024 tokens
+    or 16 tiles of keys.
     """
     q, k, v = (_one_head(name, x) for name, x in (("q", q), ("k", k), ("v", v)))
     modes = {"both": (False, True)}.get(causal, (causal,)) if isinstance(causal, str) else (causal,)
@@ -133,10 +135,11 @@ def tile_walk(
         steps: list[tuple[Step, ...]] = [
             tuple(step for step in one if step.query_block == chosen) for one in every
         ]
+    _check_finite(step for one in steps for step in one)
     followed = _choose("row", row, len(steps[0][0].queries), telling_row(steps[0]))
     names = {False: "every key", True: "causal"}
     walks = tuple(
-        walk(names[mode], one, followed, q_len, q.element_size())
+        walk(names[mode], one, followed, q_len, q.dtype)
         for mode, one in zip(modes, steps, strict=True)
     )
     return TileWalk(walks, places(kv_len, image), title=title, provenance=provenance)
@@ -150,7 +153,26 @@ def _one_head(name: str, x: torch.Tensor) -> torch.Tensor:
             f"{name} has shape {tuple(x.shape)}, but one head is walked over: (length, head_dim), "
             f"for example {name}[0, 0]."
         )
-    return x.detach().reshape(x.shape[-2:]).cpu()
+    x = x.detach().reshape(x.shape[-2:]).cpu()
+    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+        raise ValueError(
+            f"{name} has NaN or infinite values, which have no place in a picture: walk over "
+            f"finite ones, for example torch.nan_to_num({name})."
+        )
+    return x
+
+
+def _check_finite(steps: Iterable[Step]) -> None:
+    """Finite q and k can still have scores that float32 does not hold."""
+    for step in steps:
+        overflown = torch.isnan(step.scores).any() or bool((step.scores == float("inf")).any())
+        if step.state == "computed":  # then nothing is hidden with -inf
+            overflown = overflown or not torch.isfinite(step.scores).all()
+        if overflown or not torch.isfinite(step.acc).all():
+            raise ValueError(
+                "the scores, or the sums of values, are too large for the floating-point type: "
+                "they become infinite. Make q, k or v smaller, or hand them in as float64."
+            )
 
 
 def _choose(name: str, asked: int | None, count: int, default: int) -> int:

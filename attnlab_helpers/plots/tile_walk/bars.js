@@ -23,7 +23,7 @@ class Bars {
 
   show(walk, frame) {
     const { data } = this;
-    // In "scores" m is new already: the older bars shrink by the factor and the tile's appear.
+    // In "scores" m is new already: the older bars are rescaled and the tile's appear.
     const seen = frame.p === END ? data.keys.length : frame.t === null ? 0 : frame.t + (frame.p === SCORES || frame.p === UPDATE ? 1 : 0);
     const stop = seen ? data.keys[seen - 1][0] + data.keys[seen - 1][1] : 0;
     this.bars.forEach((bar, key) => {

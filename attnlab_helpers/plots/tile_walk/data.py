@@ -61,13 +61,13 @@ def watched_rows(walk: Walk) -> list[int]:
 
 
 def frame_numbers(frame: Frame, row: int) -> list[str]:
-    """m, factor, l and four numbers of acc (or of the output) as they are shown."""
+    """m, rescale, l and four numbers of acc (or of the output) as they are shown."""
     values = frame.running.acc if frame.output is None else frame.output
     # Nothing is rescaled where nothing came before, or where no tile is at work.
-    factor = "" if frame.rescale is None else number(float(frame.rescale[row]))
+    rescale = "" if frame.rescale is None else number(float(frame.rescale[row]))
     return [
         maximum(float(frame.running.m[row])),
-        factor,
+        rescale,
         number(float(frame.running.l[row])),
         *map(number, values[row, :4].tolist()),
     ]
@@ -75,7 +75,7 @@ def frame_numbers(frame: Frame, row: int) -> list[str]:
 
 def _columns(walk: Walk) -> list[str]:
     head_dim = walk.steps[0].acc.shape[-1]
-    return ["query", "m", "factor", "l", *(f"acc {place}" for place in range(min(4, head_dim)))]
+    return ["query", "m", "rescale", "l", *(f"acc {place}" for place in range(min(4, head_dim)))]
 
 
 def _walk(walk: Walk, rows: list[int]) -> dict[str, Any]:

@@ -40,8 +40,8 @@ class Walk:
     """One block of queries over all tiles of keys.
 
     name: "every key" or "causal". steps: as the generator gave them. row: the query of the block
-    whose numbers are told. q_len: all queries, not only the block's. naive_bytes: the block's
-    rows of the matrix of scores.
+    whose numbers are told. q_len: all queries, not only the block's. dtype: of q, k, v in HBM, in
+    which bytes are counted. naive_bytes: the block's rows of the matrix of scores.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Walk:
     frames: tuple[Frame, ...]
     row: int
     q_len: int
+    dtype: str
     naive_bytes: int
 
     @property
@@ -69,9 +70,9 @@ def telling_row(steps: tuple[Step, ...]) -> int:
     return int(torch.argmax(rises + climb / (1 + climb)))
 
 
-def walk(name: str, steps: tuple[Step, ...], row: int, q_len: int, element_size: int) -> Walk:
-    """The frames of one walk. element_size: bytes of a number in HBM."""
-    first = steps[0]
+def walk(name: str, steps: tuple[Step, ...], row: int, q_len: int, dtype: torch.dtype) -> Walk:
+    """The frames of one walk. dtype: of the numbers in HBM."""
+    first, element_size = steps[0], dtype.itemsize
     rows, head_dim = len(first.queries), first.acc.shape[-1]
     query = f"Query {first.queries[row]}"
     before = identity(rows, head_dim, dtype=first.acc.dtype, device=first.acc.device)
@@ -122,7 +123,7 @@ def walk(name: str, steps: tuple[Step, ...], row: int, q_len: int, element_size:
     )
     output = finish(before)
     frames.append(Frame("end", None, "Divide and write", text, before, None, output, read, written))
-    return Walk(name, steps, tuple(frames), row, q_len, naive)
+    return Walk(name, steps, tuple(frames), row, q_len, str(dtype).removeprefix("torch."), naive)
 
 
 def table(walks: tuple[Walk, ...]) -> pd.DataFrame:
@@ -139,7 +140,7 @@ def table(walks: tuple[Walk, ...]) -> pd.DataFrame:
                     "keys": f"{step.keys.start} to {step.keys.stop - 1}",
                     "state": step.state,
                     "m": float(step.m[one.row]),
-                    "factor": float(step.rescale[one.row]),
+                    "rescale": float(step.rescale[one.row]),
                     "l": float(step.l[one.row]),
                 }
                 | {f"acc {place}": value for place, value in enumerate(values)}
@@ -148,13 +149,22 @@ def table(walks: tuple[Walk, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def table_caption(walks: tuple[Walk, ...], title: str) -> str:
+    """Whose numbers the table has, and what its last column counts."""
+    first = walks[0]
+    return (
+        f"{title}: the numbers of query {first.query}. Read so far: bytes of Q, K and V, in "
+        f"{first.dtype}, that this block of {len(first.queries)} queries has read from HBM"
+    )
+
+
 def number(value: float, digits: int = 4) -> str:
     """A number with so many digits that count; no zero with a sign."""
     return f"{value:.{digits}g}" if value else "0"
 
 
 def maximum(value: float) -> str:
-    """m with three decimals: a reader who works out exp(m_old - m) must find the factor."""
+    """m with three decimals: a reader who works out exp(m_old - m) must find rescale."""
     return f"{value:.3f}" if abs(value) < 1e5 else number(value, 8)
 
 
@@ -185,13 +195,13 @@ def _scores(step: Step, before: Partial, row: int, query: str) -> str:
     if old == float("-inf"):
         return text + found + "is its first maximum m. There is nothing before it to rescale."
     if new == old:
-        return text + found + f"is not above m = {maximum(old)}: m stays, the factor is 1."
+        return text + found + f"is not above m = {maximum(old)}: m stays, rescale = 1."
     factor = number(float(step.rescale[row]))
     return (
         text
         + found
         + f"is above m = {maximum(old)}. m becomes {maximum(new)}, and what came before "
-        f"is worth exp({maximum(old)} - {_signed(new)}) = {factor} of itself."
+        f"is worth rescale = exp({maximum(old)} - {_signed(new)}) = {factor} of itself."
     )
 
 
@@ -202,9 +212,9 @@ def _update(step: Step, before: Partial, row: int) -> str:
     if old == 0:
         sums = f"l = {number(added)}"
     return (
-        f"{sums}: the older sum, rescaled, and the tile's exp(score - m). acc is rescaled by the "
-        "same factor, and the tile's weights times V are added. Scores, K and V of the tile are "
-        "then forgotten."
+        f"{sums}: the older sum, rescaled, and the tile's exp(score - m). acc is multiplied with "
+        "rescale as well, and the tile's weights times V are added. Scores, K and V of the tile "
+        "are then forgotten."
     )
 
 

@@ -8,7 +8,7 @@ from html import escape
 from ..table import table_html
 from ..timeline.data import to_script_json
 from .data import live_data
-from .frames import Walk, table
+from .frames import Walk, table, table_caption
 from .places import Places
 from .script import script
 from .static import telling
@@ -21,7 +21,7 @@ def figure_html(
 ) -> str:
     """One `<figure>` that works with scripts and styles taken out, and better with them."""
     shown = base64.b64encode(image).decode("ascii")
-    numbers = table_html(table(walks), f"{title}: query {walks[0].query}", provenance)
+    numbers = table_html(table(walks), table_caption(walks, title), provenance)
     return "\n".join(
         (
             '<figure class="attnlab-tile-walk">',
@@ -41,7 +41,9 @@ def caption(walks: tuple[Walk, ...], places: Places) -> str:
     where = "patches" if places.image is not None else "tokens"
     text = (
         f"Blue: the block of queries. Orange: the {where} whose keys and values are in SRAM. "
-        f"Bars: exp(score - m) of query {walks[0].query} for each key; their sum is l."
+        f"Bars: exp(score - m) of query {walks[0].query} for each key; their sum is l. "
+        "Rescale: what l and acc are multiplied with when m rises. Read so far: bytes of Q, K and "
+        "V that this block of queries has read from HBM."
     )
     if places.image is not None and any(walk.name == "causal" for walk in walks):
         text += (

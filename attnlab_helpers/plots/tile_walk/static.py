@@ -14,12 +14,12 @@ from PIL import Image
 from .. import style
 from ..timeline.labels import ruler, wrap
 from .frames import Frame, Walk, number
+from .ghost import SIDE, draw_matrix, free_rows
 from .places import Places
-from .shades import faded, limits, lit_keys, shares
+from .shades import faded, lit_keys, shares
 
 BLUE, ORANGE, GREEN = (style.WORK_STYLES[kind].color for kind in ("matmul", "copy", "attention"))
 CELL_WIDTH, CELL_HEIGHT, COLUMNS = 3.5, 2.92, 3  # inches
-SIDE = 1.3  # inches: the photograph's longer side, and the matrix's
 COLOURS = 96  # of the PNG: enough for a small photograph
 
 
@@ -90,12 +90,13 @@ def _cell(
         _write(sheet, x, y + 0.14 * shift, line, 8, weight="bold")
     y += 0.32
     _write(sheet, x, y, "HBM: q, k, v", 7, color=style.MUTED_INK)
-    _write(sheet, x + 1.9, y, "SRAM: scores", 7, color=style.MUTED_INK)
+    where = "SRAM: scores" if free_rows(walk) else "SRAM: scores, never whole"
+    _write(sheet, x + 1.9, y, where, 7, color=style.MUTED_INK)
     y += 0.07
     longest = max(places.rows, places.columns)
     box = (x, y, SIDE * places.columns / longest, SIDE * places.rows / longest)
     _photograph(_inset(figure, box), walk, frame, places)
-    _matrix(_inset(figure, (x + 1.9, y, SIDE, SIDE)), walk, frame)
+    draw_matrix(_inset(figure, (x + 1.9, y, SIDE, SIDE)), walk, frame)
     _arrow(sheet, frame, x + SIDE + 0.06, x + 1.84, y + SIDE / 2)
     _bars(_inset(figure, (x, y + SIDE + 0.1, room, 0.34)), walk, frame)
     for line, text in enumerate(_numbers(walk, frame)):
@@ -117,7 +118,9 @@ def _numbers(walk: Walk, frame: Frame) -> tuple[str, str]:
             old if old == new else f"{old} \N{RIGHTWARDS ARROW} {new}"
             for old, new in zip(olds, news, strict=True)
         )
-        line = f"query {walk.query}:  m {m}   factor {number(float(frame.rescale[row]), 3)}   l {l}"
+        line = (
+            f"query {walk.query}:  m {m}   rescale {number(float(frame.rescale[row]), 3)}   l {l}"
+        )
     values = after.acc if frame.output is None else frame.output
     if frame.output is not None:
         name = "acc / l"
@@ -156,58 +159,6 @@ def _photograph(axes: Axes, walk: Walk, frame: Frame, places: Places) -> None:
         )
     axes.set_xlim(-0.15, columns + 0.15)
     axes.set_ylim(rows + 0.15, -0.15)
-    axes.set_axis_off()
-
-
-def _matrix(axes: Axes, walk: Walk, frame: Frame) -> None:
-    """The ghost of the whole matrix, and in it the one tile that exists."""
-    keys, queries = walk.steps[-1].keys.stop, walk.queries
-    last = walk.q_len
-    for step in walk.steps:
-        x, width = step.keys.start, len(step.keys)
-        done = frame.phase == "end" or (frame.tile is not None and step.key_tile < frame.tile)
-        edge = style.FAINT_INK
-        face = style.HIDDEN_FILL if done else style.CARD
-        hatch = ""
-        if step.state == "skipped" and (done or step.key_tile == frame.tile):
-            face, hatch = style.CARD, "xxxx"
-        axes.add_patch(
-            Rectangle(
-                (x, queries.start), width, len(queries), facecolor=face, edgecolor=edge,
-                linewidth=0.6, hatch=hatch,
-            )
-        )  # fmt: skip
-        if step.key_tile == frame.tile and frame.phase == "scores":
-            scores = step.scores.clone()
-            scores[scores == float("-inf")] = float("nan")
-            low, high = limits(walk)
-            axes.imshow(
-                scores.numpy(), extent=(x, x + width, queries.stop, queries.start), cmap="Blues",
-                vmin=low, vmax=high, interpolation="nearest", aspect="auto", zorder=2,
-            )  # fmt: skip
-            axes.add_patch(
-                Rectangle(
-                    (x, queries.start), width, len(queries), fill=False, edgecolor=ORANGE,
-                    linewidth=1.6, zorder=3,
-                )
-            )  # fmt: skip
-    axes.add_patch(
-        Rectangle((0, queries.start), keys, len(queries), fill=False, edgecolor=BLUE, linewidth=1.4)
-    )
-    axes.add_patch(
-        Rectangle(
-            (0, 0), keys, last, fill=False, edgecolor=style.FAINT_INK, linewidth=0.8,
-            linestyle=(0, (3, 3)),
-        )
-    )  # fmt: skip
-    note = {"fontsize": 6.5, "color": style.FAINT_INK, "fontfamily": style.FONT, "ha": "center"}
-    above = queries.start > last - queries.stop
-    axes.text(
-        keys / 2, queries.start / 2 if above else (queries.stop + last) / 2,
-        "never whole", va="center", **note,
-    )  # fmt: skip
-    axes.set_xlim(-0.01 * keys, 1.01 * keys)
-    axes.set_ylim(1.01 * last, -0.01 * last)
     axes.set_axis_off()
 
 
