@@ -14,8 +14,8 @@ import torch
 from attnlab_helpers.attention import reference
 from attnlab_helpers.attention.flash_triton import FLASH_TRITON, flash_triton
 from attnlab_helpers.kernels import language
-from attnlab_helpers.machine import triton_refusal
 from attnlab_helpers.problem import AttentionProblem
+from attnlab_helpers.triton_support import triton_refusal
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 COMPILED = language.mode() == "compiled"

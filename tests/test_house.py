@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "attnlab_helpers"
 # From left to right; a module may import from its own place or from further left.
 ORDER = (
-    {"quiet", "units", "environment", "options"},
+    {"quiet", "units", "environment", "options", "triton_support"},
     {"machine", "gpus"},
     {"problem"},
     {"kernels"},

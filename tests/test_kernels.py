@@ -12,7 +12,7 @@ import torch
 # At import, before any test can make another library import Triton without its interpreter.
 from attnlab_helpers.kernels import errors, language, precision
 from attnlab_helpers.kernels.stand_ins import Language, StandInKernel, Triton, constexpr
-from attnlab_helpers.machine import triton_mode
+from attnlab_helpers.triton_support import triton_mode
 
 triton, tl = language.triton, language.tl
 CAN_RUN = pytest.mark.skipif(

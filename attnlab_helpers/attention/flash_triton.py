@@ -13,8 +13,8 @@ from typing import Literal, overload
 
 import torch
 
-from ..machine import triton_refusal
 from ..options import Causal, check_scale, plain_causal
+from ..triton_support import triton_refusal
 from .arguments import UnsupportedProblem, check_mask, check_tensors
 from .implementation import Implementation
 

@@ -11,8 +11,8 @@ from ..kernels.language import check_can_run, mode
 from ..kernels.precision import for_interpreter
 from ..kernels.tiled_attention import launch_tiled_attention
 from ..kernels.tiles import check_block, check_tile, default_block
-from ..machine import triton_refusal
 from ..options import Causal, check_scale, plain_causal
+from ..triton_support import triton_refusal
 from .arguments import UnsupportedProblem, check_mask, check_tensors
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ..machine import TritonMode, triton_mode
+from ..triton_support import TritonMode, triton_mode
 from . import errors
 from .old_interpreter import mend
 from .stand_ins import Triton

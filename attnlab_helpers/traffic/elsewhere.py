@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from ..machine import triton_mode
 from ..problem import AttentionProblem
+from ..triton_support import triton_mode
 from .counting import count
 from .counts import Counts
 from .formulas import tile_of

@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..machine import triton_mode
 from ..quiet import OneSentence
+from ..triton_support import triton_mode
 from .launch_hooks import Launch, watching_launches
 from .pointer_bases import Bases
 from .replacing import replaced
