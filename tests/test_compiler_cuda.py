@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import urllib.parse
 
 import compiler_kernels as kernels
 import pytest
@@ -180,3 +181,13 @@ def test_the_name_is_found_without_a_compiler(source, name) -> None:
 )  # fmt: skip
 def test_names_of_the_machine_code_are_read(entry, name) -> None:
     assert cuda_names.plain_name(entry) == name
+
+
+def test_an_empty_log_is_not_written_into_pythons_own_objects() -> None:
+    # A text that no other test compiles, so that the compiler runs; it has nothing to complain of.
+    source = 'extern "C" __global__ void quiet_kernel(float *x) { x[threadIdx.x] = 7.0f; }'
+    before = [bytes.fromhex(f"{n:02x}") for n in range(256)]
+    compiler.compile_cuda(source, "9.0")
+    assert [bytes.fromhex(f"{n:02x}")[0] for n in range(256)] == list(range(256))
+    assert [one[0] for one in before] == list(range(256))
+    assert urllib.parse.unquote("a%20b") == "a b"

@@ -23,6 +23,9 @@ pytestmark = CAN_RUN
 
 
 def test_n16_every_tensor_may_have_its_own_strides() -> None:
+    # Seeded: with one key for all queries the true dq is zero, and what is left of float16's
+    # rounding is a matter of luck, theirs as well as ours.
+    torch.manual_seed(0)
     q, k, v = AttentionProblem(2, 4, 62, 40, dtype="float16").tensors(DEVICE)
     do = torch.randn(2, 62, 4, 40, device=DEVICE).half().transpose(1, 2)
     layout = v.transpose(1, 2).contiguous().transpose(1, 2)  # (batch, length, heads, dim)

@@ -70,9 +70,8 @@ def fake_ncu(tmp_path, monkeypatch):
 
     def make(text: str, status: int = 0, said: str = "") -> None:
         (tmp_path / "text").write_text(text)
-        program = tmp_path / "ncu"
-        program.write_text(
-            f"#!{sys.executable}\n"
+        script = tmp_path / "answer.py"
+        script.write_text(
             "import json, pathlib, sys\n"
             f"here = pathlib.Path({str(tmp_path)!r})\n"
             "(here / 'arguments').write_text(json.dumps(sys.argv[1:]))\n"
@@ -81,6 +80,9 @@ def fake_ncu(tmp_path, monkeypatch):
             f"print({said!r}, file=sys.stderr)\n"
             f"sys.exit({status})\n"
         )
+        # Not Python itself behind #!, because its path may hold a space.
+        program = tmp_path / "ncu"
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 

@@ -66,9 +66,11 @@ def compile_program(
 
 def _bytes(program: Any, what: str) -> bytes:
     size = _call(f"nvrtcGet{what}Size", program)[0]
-    room = b" " * size
+    # NVRTC writes into this object. Python keeps one object for all bytes of length 0 and 1 (an
+    # empty log is one byte), and writing into that would change it for the whole process.
+    room = bytes(size + 2)
     _call(f"nvrtcGet{what}", program, room)
-    return room
+    return room[:size]
 
 
 def _call(name: str, *arguments: Any) -> tuple[Any, ...]:
