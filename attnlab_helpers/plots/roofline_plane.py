@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from . import style
@@ -99,9 +100,12 @@ class Plane:
         self.write(left, bottom, text, NOTE_PT, color)
 
     def write(self, left: float, bottom: float, text: str, size: float, color: str) -> None:
+        # A rim in the paper's colour keeps words apart from a roof that runs through them.
+        rim = [withStroke(linewidth=3, foreground=style.CARD)]
         self.axes.text(
             left / AXES_WIDTH, bottom / AXES_HEIGHT, text, transform=self.axes.transAxes,
             fontsize=size, color=color, fontfamily=style.FONT, va="baseline", zorder=5,
+            path_effects=rim,
         )  # fmt: skip
 
 
