@@ -1,4 +1,4 @@
-"""Command `python -m attnlab_helpers.figures`: README's pictures, drawn from recordings."""
+"""Command `python -m attnlab_helpers.figures`: README's pictures, from recordings or computed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,29 @@ def the_copy_is_gone() -> Any:
     ).timeline()
 
 
+def one_block_of_queries() -> Any:
+    """FlashAttention's walk over the photograph of the notebooks: six telling moments."""
+    from .plots import tile_walk
+    from .vit import cat, queries_keys_values, small_vit
+
+    picture = cat()
+    q, k, v = queries_keys_values(small_vit(), picture, layer=2)
+    return tile_walk(q[1], k[1], v[1], image=picture, causal="both")
+
+
+def the_machine() -> Any:
+    """Threads, warps, blocks and grid beside what runs them, for the card of the recordings."""
+    from .gpus import find
+    from .plots import hardware
+
+    return hardware(find("H200"))
+
+
 # File name -> what draws it. The name says what the picture shows.
 FIGURES: dict[str, Callable[[], Any]] = {
     "timeline_masked_fill_against_masked_fill_in_place": the_copy_is_gone,
+    "tile_walk_of_one_block_of_queries": one_block_of_queries,
+    "threads_blocks_and_memories_of_an_h200": the_machine,
 }
 
 
