@@ -135,17 +135,17 @@ LISTING = """\
 \t.section\t.text._Z3addPf,"ax",@progbits
 _Z3addPf:
 .text._Z3addPf:
-\t//## File "/tmp/x/kernel.cu", line 4
+\t//## File "kernel.cu", line 4
         /*0000*/                   MOV R1, c[0x0][0x28] ;
-\t//## File "/opt/cuda/cuda_fp16.h", line 900 inlined at "/opt/cuda/cuda_fp16.h", line 12
-\t//## File "/opt/cuda/cuda_fp16.h", line 12 inlined at "/tmp/x/kernel.cu", line 6
-\t//## File "/tmp/x/kernel.cu", line 6
+\t//## File "cuda_fp16.h", line 900 inlined at "cuda_fp16.h", line 12
+\t//## File "cuda_fp16.h", line 12 inlined at "kernel.cu", line 6
+\t//## File "kernel.cu", line 6
         /*0010*/              @!P6 LDG.E R13, desc[UR6][R22.64] ;
-\t//## File "/opt/cuda/other.h", line 3
+\t//## File "other.h", line 3
         /*0020*/               @P0 BRA `(.L_x_0) ;
         /*0030*/                   NOP ;
 .L_x_0:
-\t//## File "/tmp/x/kernel.cu", line 0
+\t//## File "kernel.cu", line 0
         /*0040*/                   EXIT ;
 .L_x_1:
         /*0050*/                   BRA `(.L_x_1);

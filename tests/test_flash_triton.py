@@ -139,9 +139,21 @@ def test_any_problem() -> None:
     check()
 
 
-@pytest.mark.parametrize("scale", [0.0, -0.5, 3.0])
-def test_scales_of_any_sign(scale) -> None:
-    tensors, do = problem(1, 2, 70, 32, dtype="float16")
+# The interpreter rounds a product and a difference where a GPU's fused multiply-add rounds once;
+# with scores near 100 that is too much for dk and dv in float32 (2.4 times what is allowed).
+TOO_COARSE = pytest.mark.xfail(not COMPILED, strict=True, reason="no fused multiply-add")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [
+        *(("float16", scale) for scale in (0.0, -0.5, 3.0)),
+        *(("float32", scale) for scale in (0.0, -0.5)),
+        pytest.param("float32", 3.0, marks=TOO_COARSE),
+    ],
+)
+def test_scales_of_any_sign(dtype, scale) -> None:
+    tensors, do = problem(1, 2, 70, 32, dtype=dtype)
     for causal in (False, True):
         assert_right(tensors, do, causal=causal, scale=scale)
 

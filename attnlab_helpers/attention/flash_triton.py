@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import Literal
 
 import torch
 
@@ -36,34 +36,6 @@ class FlashCall:
     scale: float
     causal: Causal
     precision: Multiplication
-
-
-@overload
-def flash_triton(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: Causal = False,
-    scale: float | None = None,
-    mask: torch.Tensor | None = None,
-    precision: Multiplication = "ieee",
-    return_lse: Literal[False] = False,
-) -> torch.Tensor: ...
-
-
-@overload
-def flash_triton(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: Causal = False,
-    scale: float | None = None,
-    mask: torch.Tensor | None = None,
-    precision: Multiplication = "ieee",
-    return_lse: Literal[True],
-) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
 def flash_triton(

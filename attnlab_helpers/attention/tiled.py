@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
 
 import torch
 
@@ -17,36 +16,6 @@ from .arguments import UnsupportedProblem, check_mask, check_tensors
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 LARGEST_HEAD_DIM = 256
-
-
-@overload
-def tiled_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: Causal = False,
-    scale: float | None = None,
-    mask: torch.Tensor | None = None,
-    block_q: int | None = None,
-    block_k: int | None = None,
-    return_lse: Literal[False] = False,
-) -> torch.Tensor: ...
-
-
-@overload
-def tiled_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: Causal = False,
-    scale: float | None = None,
-    mask: torch.Tensor | None = None,
-    block_q: int | None = None,
-    block_k: int | None = None,
-    return_lse: Literal[True],
-) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
 def tiled_attention(
