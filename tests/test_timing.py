@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from attnlab_helpers.profiling import TimeStats, time_back_to_back, time_call
+from attnlab_helpers.profiling import TimeStats, time_back_to_back, time_call, time_in_graph
 
 
 @pytest.mark.parametrize("clock", [time_call, time_back_to_back])
@@ -36,3 +36,27 @@ def test_a_row_of_calls_is_not_timed_as_its_launches() -> None:
     row = time_back_to_back(lambda: y.copy_(x), "cuda")
     alone = time_call(lambda: y.copy_(x), "cuda")
     assert abs(row.median_ns / alone.median_ns - 1) < 0.2
+
+
+def test_a_graph_without_a_gpu_is_refused() -> None:
+    with pytest.raises(ValueError, match="time_back_to_back measures on a CPU"):
+        time_in_graph(lambda: None, "cpu")
+
+
+@pytest.mark.gpu
+def test_in_a_graph_a_small_call_costs_less_than_asking_for_it() -> None:
+    x = torch.randn(1024, device="cuda")
+    y = torch.empty_like(x)
+    in_graph = time_in_graph(lambda: torch.add(x, 1, out=y), "cuda")
+    asked = time_back_to_back(lambda: torch.add(x, 1, out=y), "cuda")
+    assert in_graph.median_ns < asked.median_ns
+    assert torch.equal(y, x + 1)
+
+
+@pytest.mark.gpu
+def test_in_a_graph_a_large_call_takes_what_it_takes_alone() -> None:
+    x = torch.randn(2**27, device="cuda")
+    y = torch.empty_like(x)
+    in_graph = time_in_graph(lambda: y.copy_(x), "cuda")
+    alone = time_call(lambda: y.copy_(x), "cuda")
+    assert abs(in_graph.median_ns / alone.median_ns - 1) < 0.2

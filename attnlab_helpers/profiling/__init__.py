@@ -5,7 +5,7 @@ from __future__ import annotations
 from .capture import CALL, EmptyProfile, ProfilerBusy, capture
 from .kernel_names import KernelDescription, describe_kernel, label_kernels
 from .memory import memory_steps, peak_memory, saved_for_backward
-from .timing import TimeStats, time_back_to_back, time_call
+from .timing import TimeStats, time_back_to_back, time_call, time_in_graph
 from .traces.reader import TraceError, parse_trace, read_trace
 from .traces.trace import Note, Trace
 from .tree import OperatorTree, operator_tree
@@ -31,4 +31,5 @@ __all__ = [
     "saved_for_backward",
     "time_back_to_back",
     "time_call",
+    "time_in_graph",
 ]

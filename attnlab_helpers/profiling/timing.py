@@ -103,6 +103,44 @@ def time_back_to_back(
     return TimeStats.of(samples[1:], "wall clock", False)
 
 
+def time_in_graph(
+    call: Callable[[], Any], device: str | torch.device, *, rounds: int = 7
+) -> TimeStats:
+    """Time `call` as part of a CUDA graph, in which the GPU starts one call after the other.
+
+    The calls are captured once and replayed, so that the time in which a CPU asks for a kernel
+    does not count; what the GPU itself needs to start one does. Nothing is flushed. `call` must
+    not allocate on the host side or wait. ValueError without a GPU.
+    """
+    device = torch.device(device)
+    if device.type != "cuda":
+        raise ValueError("a CUDA graph needs a GPU; time_back_to_back measures on a CPU as well.")
+    with torch.cuda.device(device):
+        start, end = _event(), _event()
+        side = torch.cuda.Stream()  # what a call sets up at its first time must not be captured
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                call()
+            start.record()
+            call()
+            end.record()
+        torch.cuda.synchronize()
+        longest = max(start.elapsed_time(end) * 1e6, 1.0)
+        calls = int(min(200, max(5, TARGET_NS / 10 / longest)))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(calls):
+                call()
+        samples = []
+        for _ in range(rounds + 1):
+            start.record()
+            graph.replay()
+            end.record()
+            torch.cuda.synchronize()
+            samples.append(start.elapsed_time(end) * 1e6 / calls)
+    return TimeStats.of(samples[1:], "CUDA events", False)
+
+
 def _time_on_gpu(call: Callable[[], Any], device: torch.device, flush_l2: bool) -> TimeStats:
     with torch.cuda.device(device):
         l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
