@@ -14,13 +14,13 @@ import argparse
 import functools
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from peers import NAMES, OURS, contestant
+from peers import NAMES, OURS, contestant, drawn_on_gpu
 
 from attnlab_helpers.attention import UnsupportedProblem
 from attnlab_helpers.machine import Provenance, provenance
@@ -51,7 +51,7 @@ def problems(options: argparse.Namespace) -> Iterator[AttentionProblem]:
 
 def call_to_time(
     function: Callable[..., torch.Tensor],
-    tensors: tuple[torch.Tensor, ...],
+    tensors: Sequence[torch.Tensor],
     gradient: torch.Tensor,
     direction: str,
 ) -> Callable[[], Any]:
@@ -63,10 +63,14 @@ def call_to_time(
     return functools.partial(torch.autograd.grad, out, leaves, gradient, retain_graph=True)
 
 
-def measure(problem: AttentionProblem, name: str, directions: list[str]) -> Iterator[dict]:
+def measure(
+    problem: AttentionProblem,
+    tensors: Sequence[torch.Tensor],
+    gradient: torch.Tensor,
+    name: str,
+    directions: list[str],
+) -> Iterator[dict]:
     """One row a direction; a contestant that cannot do it says why in `note`."""
-    tensors = problem.tensors("cuda")
-    gradient = torch.randn_like(tensors[0])
     for direction in directions:
         row: dict[str, Any] = {
             "contestant": name,
@@ -164,8 +168,10 @@ def main(arguments: list[str] | None = None) -> int:
     rows: list[dict[str, Any]] = []
     path = options.out / "attention_speed.csv"
     for problem in problems(options):
+        *tensors, gradient = drawn_on_gpu(problem)
         for name in options.contestants:
-            rows += [row | about for row in measure(problem, name, options.directions)]
+            found = measure(problem, tensors, gradient, name, options.directions)
+            rows += [row | about for row in found]
         pd.DataFrame(rows).to_csv(path, index=False)  # what was measured survives an early end
         torch.cuda.empty_cache()
     frame = pd.DataFrame(rows)

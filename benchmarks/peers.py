@@ -26,6 +26,21 @@ QUADRATIC = ("sdpa_math", "naive")
 COPIES_OF_THE_SCORES = 8
 
 
+def drawn_on_gpu(problem: AttentionProblem, seed: int = 0) -> tuple[torch.Tensor, ...]:
+    """q, k, v and a gradient of the result, standard normal.
+
+    `AttentionProblem.tensors` draws on the CPU, which takes seconds for 32k tokens.
+    """
+    generator = torch.Generator("cuda").manual_seed(seed)
+    q = (problem.batch, problem.heads, problem.q_len, problem.head_dim)
+    kv = (problem.batch, problem.kv_heads, problem.kv_len, problem.head_dim)
+    dtype = getattr(torch, problem.dtype)
+    return tuple(
+        torch.randn(shape, generator=generator, device="cuda", dtype=dtype)
+        for shape in (q, kv, kv, q)
+    )
+
+
 def contestant(name: str, problem: AttentionProblem) -> Callable[..., torch.Tensor]:
     """f(q, k, v) for this problem; UnsupportedProblem where it would not fit the GPU's memory.
 

@@ -40,17 +40,21 @@ def launch_all(problem: AttentionProblem) -> None:
     overlapped = Configuration(64, 64, num_warps=4, overlap=True, descriptors=capability >= (9, 0))
     for configuration in (
         overlapped,
-        listed("forward", block_d=block_d, capability=capability) or small,
+        listed("forward", block_d=block_d, length=problem.kv_len, capability=capability) or small,
     ):
         flash_launch.launch_forward(q, k, v, out, lse, configuration, **options)
     delta, shift = flash_launch.launch_delta(out, do, lse)
     dq, dk, dv = (torch.empty_like(tensor) for tensor in (q, k, v))
     tensors = (q, k, v, do, delta, shift)
-    configuration = listed("dkdv", block_d=block_d, capability=capability) or small
+    configuration = (
+        listed("dkdv", block_d=block_d, length=problem.q_len, capability=capability) or small
+    )
     total = torch.zeros(*delta.shape, block_d, device="cuda")
     for dq_sum in (None, total):
         flash_launch.launch_dkdv(*tensors, dk, dv, configuration, dq_sum=dq_sum, **options)
-    configuration = listed("dq", block_d=block_d, capability=capability) or small
+    configuration = (
+        listed("dq", block_d=block_d, length=problem.kv_len, capability=capability) or small
+    )
     flash_launch.launch_dq(*tensors, dq, configuration, **options)
     torch.cuda.synchronize()
     finite = all(torch.isfinite(tensor).all() for tensor in (out, dq, dk, dv))

@@ -3,10 +3,11 @@
     python benchmarks/tune.py --head-dims 64 128 --out results
 
 For each kernel ("forward", "dkdv", "dq", "fused") and head dim every candidate is checked against
-the float64 oracle, launched again for equal bits, and timed on four shapes; the least geometric
-mean of the times wins. "fused" is entered only where it beats "dkdv" and "dq" together by a margin,
-because it gives up equal bits from run to run. All times go to results/tuning.csv; --write puts the
-winners into attnlab_helpers/kernels/flash_configurations.json.
+the float64 oracle, launched again for equal bits, and timed on six shapes; the least geometric
+mean of the times wins, of the short shapes and of the long ones apart. "fused" is entered only
+where it beats "dkdv" and "dq" together by a margin, because it gives up equal bits from run to
+run. All times go to results/tuning.csv; --write puts the winners into
+attnlab_helpers/kernels/flash_configurations.json.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from peers import drawn_on_gpu
 
 from attnlab_helpers.attention import reference
 from attnlab_helpers.kernels import flash_launch
@@ -39,9 +41,13 @@ from attnlab_helpers.machine import provenance
 from attnlab_helpers.problem import AttentionProblem
 
 HIDDEN, TOKENS = 2048, 32_768
-SHAPES = ((1024, True), (4096, True), (16_384, True), (8192, False))  # length, causal
+# Length and causal, for the "short" and the "long" row of the table.
+SHAPES = {
+    "short": ((1024, True), (1024, False)),
+    "long": ((4096, True), (4096, False), (16_384, True), (16_384, False)),
+}
 SMALL = 520  # no multiple of any tile
-REPEATS, LAUNCHES = 10, 20
+REPEATS, LAUNCHES = 20, 20
 FUSED_MARGIN = 1.03
 OPTIONS = {"precision": "ieee"}
 
@@ -49,32 +55,37 @@ OPTIONS = {"precision": "ieee"}
 # compiled for 9.0 is left out (NOTES.md).
 FORWARD = {
     64: [
-        (128, 64, 4, 2, 0), (128, 64, 4, 3, 0), (128, 64, 4, 4, 0), (128, 128, 4, 2, 0),
-        (128, 128, 8, 2, 0), (128, 64, 8, 3, 0), (64, 64, 4, 3, 0), (128, 128, 8, 2, 1),
-        (128, 128, 8, 3, 1), (128, 64, 8, 3, 1), (128, 64, 4, 2, 1), (64, 128, 4, 2, 1),
+        (64, 128, 4, 2, 0), (64, 128, 4, 3, 0), (64, 64, 4, 2, 0), (64, 64, 4, 3, 0),
+        (128, 64, 4, 3, 0), (128, 64, 8, 3, 0), (128, 128, 4, 2, 0), (128, 64, 4, 3, 1),
+        (64, 64, 4, 3, 1),
     ],
     128: [
-        (128, 128, 8, 2, 0), (128, 64, 8, 2, 0), (128, 64, 8, 3, 0), (64, 64, 4, 2, 0),
-        (64, 64, 4, 3, 0), (128, 128, 8, 2, 1), (128, 64, 8, 2, 1), (128, 64, 8, 3, 1),
-        (64, 64, 4, 2, 1), (64, 128, 4, 2, 1),
+        (64, 64, 4, 3, 0), (128, 128, 8, 3, 0), (128, 64, 8, 3, 0), (128, 64, 8, 4, 0),
+        (128, 128, 8, 2, 1), (128, 64, 8, 3, 1),
     ],
     256: [(128, 64, 8, 2, 0), (128, 32, 8, 2, 0), (64, 64, 4, 2, 0), (128, 64, 8, 2, 1),
           (128, 32, 8, 2, 1), (64, 64, 4, 2, 1)],
 }  # fmt: skip
 DKDV = {
     64: [(64, 128, 8, 2, 0), (128, 128, 8, 2, 0), (64, 128, 8, 3, 0), (64, 64, 4, 2, 0),
-         (128, 64, 4, 2, 0), (32, 128, 4, 2, 0)],
-    128: [(64, 128, 8, 2, 0), (64, 128, 8, 1, 0), (64, 64, 4, 2, 0), (32, 128, 8, 2, 0)],
+         (64, 64, 4, 3, 0), (128, 64, 4, 2, 0)],
+    128: [(64, 128, 8, 2, 0), (64, 64, 4, 2, 0), (64, 64, 4, 3, 0), (64, 64, 4, 1, 0)],
     256: [(64, 64, 8, 2, 0), (64, 64, 8, 1, 0), (32, 64, 8, 2, 0), (32, 64, 4, 2, 0)],
 }  # fmt: skip
 DQ = {
-    64: [(128, 64, 4, 2, 0), (128, 64, 4, 3, 0), (128, 128, 8, 2, 0), (128, 64, 8, 3, 0),
-         (64, 64, 4, 3, 0), (64, 128, 4, 2, 0)],
-    128: [(128, 64, 8, 2, 0), (128, 64, 8, 3, 0), (64, 64, 4, 2, 0), (128, 128, 8, 1, 0)],
+    64: [(128, 64, 4, 3, 0), (128, 64, 8, 2, 0), (128, 64, 8, 3, 0), (128, 64, 8, 4, 0),
+         (64, 64, 4, 2, 0), (64, 64, 4, 3, 0), (64, 64, 4, 4, 0)],
+    128: [(128, 64, 8, 2, 0), (128, 64, 8, 3, 0), (64, 64, 4, 1, 0), (64, 64, 4, 2, 0),
+          (64, 64, 4, 3, 0)],
     256: [(64, 32, 4, 2, 0), (128, 32, 8, 2, 0), (64, 64, 4, 2, 0), (64, 64, 8, 2, 0)],
 }  # fmt: skip
+FUSED = {
+    64: [(64, 128, 8, 2, 0), (64, 128, 8, 3, 0), (128, 128, 8, 2, 0), (64, 64, 4, 2, 0)],
+    128: [(64, 128, 8, 2, 0), (64, 64, 4, 2, 0), (32, 128, 8, 2, 0)],
+    256: [(64, 64, 8, 2, 0), (32, 64, 8, 2, 0)],
+}  # fmt: skip
 CANDIDATES: dict[Kernel, dict[int, list[tuple[int, ...]]]] = {
-    "forward": FORWARD, "dkdv": DKDV, "dq": DQ, "fused": DKDV,
+    "forward": FORWARD, "dkdv": DKDV, "dq": DQ, "fused": FUSED,
 }  # fmt: skip
 
 
@@ -91,8 +102,7 @@ class Bench:
     """One problem's tensors, and every kernel as a call on them. dq_sum is zeroed in the call."""
 
     def __init__(self, problem: AttentionProblem) -> None:
-        self.q, self.k, self.v = problem.tensors("cuda")
-        self.do = torch.randn_like(self.q)
+        self.q, self.k, self.v, self.do = drawn_on_gpu(problem)
         self.options = OPTIONS | {"scale": problem.head_dim**-0.5, "causal": problem.causal}
         self.out = torch.empty_like(self.q)
         self.lse = torch.empty(self.q.shape[:3], device="cuda")
@@ -185,11 +195,13 @@ def compile_share(share: list[tuple[Kernel, Configuration, int]]) -> None:
         fault(kernel, configuration, head_dim)
 
 
-def tune(head_dims: list[int], descriptors: list[bool], workers: int) -> pd.DataFrame:
-    """One row a candidate: its fault, or its time in ms on each shape and their geometric mean."""
+def tune(
+    kernels: list[Kernel], head_dims: list[int], descriptors: list[bool], workers: int
+) -> pd.DataFrame:
+    """One row a candidate: its fault, or its time in ms on each shape and their geometric means."""
     jobs = [
         (kernel, configuration, head_dim)
-        for kernel in KERNELS
+        for kernel in kernels
         for head_dim in head_dims
         for configuration in candidates(kernel, head_dim, descriptors)
     ]
@@ -201,43 +213,53 @@ def tune(head_dims: list[int], descriptors: list[bool], workers: int) -> pd.Data
         for kernel, configuration, head_dim in jobs
     ]
     for head_dim in head_dims:
-        for length, causal in SHAPES:
+        for length, causal in (*SHAPES["short"], *SHAPES["long"]):
             heads, batch = HIDDEN // head_dim, TOKENS // length
             bench = Bench(AttentionProblem(batch, heads, length, head_dim, causal=causal))
-            name = f"{'causal' if causal else 'full'} {length}"
+            name = name_of(length, causal)
             for row, (kernel, configuration, its_dim) in zip(rows, jobs, strict=True):
                 if its_dim == head_dim and row["fault"] is None:
                     row[name] = milliseconds(functools.partial(bench.call, kernel, configuration))
     for row in rows:
-        times = [row[key] for key in row if key.startswith(("causal ", "full "))]
-        row["mean"] = math.exp(sum(map(math.log, times)) / len(times)) if times else math.nan
+        for kind, shapes in SHAPES.items():
+            times = [row.get(name_of(*shape), math.nan) for shape in shapes]
+            row[kind] = math.exp(sum(map(math.log, times)) / len(times))
     return pd.DataFrame(rows)
 
 
-def winners(frame: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
-    """Kernel -> padded head dim -> the row for the table; "fused" only where it earns its place."""
-    found: dict[str, dict[str, dict[str, Any]]] = {kernel: {} for kernel in KERNELS}
-    fields = list(as_row(Configuration(16, 16)))
-    good = frame.dropna(subset=["mean"])
-    for head_dim in good.head_dim.unique():
-        best = {
-            kernel: part.loc[part["mean"].idxmin()]
-            for kernel, part in good[good.head_dim == head_dim].groupby("kernel")
-        }
-        apart = sum(best[kernel]["mean"] for kernel in ("dkdv", "dq") if kernel in best)
+Rows = dict[str, dict[str, dict[str, dict[str, Any]]]]
+
+
+def name_of(length: int, causal: bool) -> str:
+    """A shape's column."""
+    return f"{'causal' if causal else 'full'} {length}"
+
+
+def winners(frame: pd.DataFrame) -> Rows:
+    """Kernel -> padded head dim -> "short" and "long" -> configuration.
+
+    "fused" is there only where it earns its place.
+    """
+    found: Rows = {kernel: {} for kernel in frame.kernel.unique()}
+    for (head_dim, kind), good in (
+        ((head_dim, kind), part.dropna(subset=[kind]))
+        for head_dim, part in frame.groupby("head_dim")
+        for kind in SHAPES
+    ):
+        best = {kernel: part.loc[part[kind].idxmin()] for kernel, part in good.groupby("kernel")}
+        apart = sum(best[kernel][kind] for kernel in ("dkdv", "dq") if kernel in best)
         for kernel, row in best.items():
-            if kernel == "fused" and row["mean"] * FUSED_MARGIN > apart:
+            if kernel == "fused" and row[kind] * FUSED_MARGIN > apart:
                 continue
-            plain = {name: row[name] for name in fields}
             plain = {
-                name: bool(x) if name in ("overlap", "descriptors") else int(x)
-                for name, x in plain.items()
+                name: bool(row[name]) if name in ("overlap", "descriptors") else int(row[name])
+                for name in as_row(Configuration(16, 16))
             }
-            found[kernel][str(padded(int(head_dim)))] = plain
+            found[kernel].setdefault(str(padded(int(head_dim))), {})[kind] = plain
     return found
 
 
-def write(found: dict[str, dict[str, dict[str, Any]]], source: str) -> Path:
+def write(found: Rows, source: str) -> Path:
     """Put the winners into the package's table; rows of other head dims and cards stay."""
     path = Path(str(importlib.resources.files("attnlab_helpers.kernels").joinpath(FILE)))
     table = json.loads(path.read_text(encoding="utf-8"))
@@ -257,6 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Tune, print, write; 2 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 128, 256])
+    parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS))
     parser.add_argument("--without-descriptors", action="store_true", help="try those as well")
     parser.add_argument("--workers", type=int, default=8, help="processes that compile")
     parser.add_argument("--out", type=Path, default=Path("results"))
@@ -269,12 +292,12 @@ def main(arguments: list[str] | None = None) -> int:
     descriptors = [True] if hopper else [False]
     if hopper and options.without_descriptors:
         descriptors.append(False)
-    frame = tune(options.head_dims, descriptors, options.workers)
+    frame = tune(options.kernels, options.head_dims, descriptors, options.workers)
     options.out.mkdir(parents=True, exist_ok=True)
     source = provenance("cuda")
     about = {"gpu": source.device, "date": source.date, **source.versions}
     frame.assign(**about).to_csv(options.out / "tuning.csv", index=False)
-    print(frame.sort_values(["kernel", "head_dim", "mean"]).to_string(index=False))
+    print(frame.sort_values(["kernel", "head_dim", "long"]).to_string(index=False))
     found = winners(frame)
     print(json.dumps(found, indent=1))
     if options.write:

@@ -23,6 +23,7 @@ def compiled(kernel, head_dim, target):
     configuration = configurations(
         kernel,
         head_dim=head_dim,
+        length=LENGTH,
         precision="half",
         capability=tuple(map(int, target.split("."))),
         shared_bytes=ROOM[target],

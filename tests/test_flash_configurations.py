@@ -14,6 +14,7 @@ from attnlab_helpers.kernels import language
 from attnlab_helpers.kernels.flash_configurations import (
     FILE,
     KERNELS,
+    LONG_FROM,
     Configuration,
     configurations,
     listed,
@@ -43,8 +44,14 @@ def test_the_table_is_well_formed_and_fits_its_cards() -> None:
         capability = tuple(map(int, name.split(".")))
         assert card.keys() == {"source", *KERNELS} and card["source"]
         for kernel in KERNELS:
-            for block_d, row in card[kernel].items():
-                found = listed(kernel, block_d=int(block_d), capability=capability)
+            rows = [
+                (block_d, is_long, row)
+                for block_d, lengths in card[kernel].items()
+                for is_long, row in lengths.items()
+            ]
+            for block_d, is_long, row in rows:
+                length = {"short": LONG_FROM - 1, "long": LONG_FROM}[is_long]
+                found = listed(kernel, block_d=int(block_d), length=length, capability=capability)
                 assert found == Configuration(**row)
                 for size in (found.block_q, found.block_k):
                     assert size >= 16 and size & (size - 1) == 0
@@ -56,8 +63,9 @@ def test_the_table_is_well_formed_and_fits_its_cards() -> None:
 
 @pytest.mark.parametrize("head_dim", [1, 16, 40, 64, 80, 128, 192, 256])
 @pytest.mark.parametrize("capability", CARDS)
+@pytest.mark.parametrize("length", [0, 100_000])
 def test_every_card_gets_tiles_that_fit_it_and_smaller_ones_after_them(
-    capability, head_dim
+    length, capability, head_dim
 ) -> None:
     room = CARDS[capability] * KIB
     for kernel in KERNELS:
@@ -65,11 +73,13 @@ def test_every_card_gets_tiles_that_fit_it_and_smaller_ones_after_them(
             found = configurations(
                 kernel,
                 head_dim=head_dim,
+                length=length,
                 precision=precision,
                 capability=capability,
                 shared_bytes=room,
             )
-            known = listed(kernel, block_d=padded(head_dim), capability=capability)
+            block_d = padded(head_dim)
+            known = listed(kernel, block_d=block_d, length=length, capability=capability)
             if precision == "half" and known:
                 assert found[0] == known
                 found = found[1:]
@@ -97,11 +107,11 @@ def test_a_card_that_runs_out_of_memory_gets_the_next_smaller_tiles(monkeypatch)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
     q = torch.empty(1, 1, 1, 64, dtype=torch.float16)
     enough = 3
-    flash_autograd._first_that_fits("forward", q, "ieee", launch)
+    flash_autograd._first_that_fits("forward", q, 1, "ieee", launch)
     assert len(tried) == len(set(tried)) == 3
     enough = 10**6
     with pytest.raises(UnsupportedProblem, match=r"fits this GPU.*sdpa_auto can"):
-        flash_autograd._first_that_fits("forward", q, "ieee", launch)
+        flash_autograd._first_that_fits("forward", q, 1, "ieee", launch)
 
 
 def test_only_an_out_of_resources_error_goes_on_to_the_next(monkeypatch) -> None:
@@ -114,7 +124,7 @@ def test_only_an_out_of_resources_error_goes_on_to_the_next(monkeypatch) -> None
     monkeypatch.setattr(flash_autograd, "mode", lambda: "compiled")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
     with pytest.raises(ZeroDivisionError):
-        flash_autograd._first_that_fits("dq", torch.empty(1, 1, 1, 16), "ieee", launch)
+        flash_autograd._first_that_fits("dq", torch.empty(1, 1, 1, 16), 1, "ieee", launch)
 
 
 NAN = float("nan")

@@ -54,13 +54,16 @@ def test_the_grid_in_float32(head_dim, causal) -> None:
 
 
 @pytest.mark.parametrize("head_dim", [64, 111, 128])
-def test_tf32_has_the_error_of_tf32(head_dim) -> None:
+def test_tf32_has_the_error_of_tf32(head_dim, monkeypatch) -> None:
     (q, k, v), do = problem(1, 2, 300, head_dim, dtype="float32")
     found = with_gradients(flash_triton, (q, k, v), do, precision="tf32")
     expected = with_gradients(reference, (q, k, v), do)
-    for actual, oracle in zip(found, expected, strict=True):
-        error = ((actual.double() - oracle).norm() / oracle.norm()).item()
-        assert error < 2e-3  # 10 bits of mantissa: 2^-11 a factor
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    naive = with_gradients(IMPLEMENTATIONS["naive"], (q, k, v), do)
+    for actual, plain, oracle in zip(found, naive, expected, strict=True):
+        error = (actual.double() - oracle).abs().max()
+        its_error = (plain.double() - oracle).abs().max()
+        assert error <= 2 * its_error
 
 
 @pytest.mark.parametrize("causal", ALIGNMENTS)
@@ -159,10 +162,11 @@ def kernel_launches(configuration, kernel, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [1, 4096], ids=["short", "long"])  # which row of the table
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_200_launches_give_finite_and_equal_results(kernel, causal) -> None:
+def test_200_launches_give_finite_and_equal_results(kernel, length, causal) -> None:
     capability = torch.cuda.get_device_capability()
-    configuration = listed(kernel, block_d=64, capability=capability)
+    configuration = listed(kernel, block_d=64, length=length, capability=capability)
     if configuration is None:
         configuration = Configuration(64, 64, descriptors=capability >= (9, 0))
     launch = kernel_launches(configuration, kernel, causal)

@@ -68,7 +68,7 @@ def _forward(
         flash_launch.launch_forward(queries, keys, values, out, lse, configuration, **options)
 
     with _on_its_gpu(q):
-        _first_that_fits("forward", q, options["precision"], launch)
+        _first_that_fits("forward", q, k.shape[2], options["precision"], launch)
     return out.to(q.dtype), lse
 
 
@@ -108,27 +108,36 @@ def _backward(
 
         if want_kv:
             kernel: Kernel = "fused" if fused else "dkdv"
-            _first_that_fits(kernel, q, options["precision"], launch_dkdv)
+            _first_that_fits(kernel, q, q.shape[2], options["precision"], launch_dkdv)
         if total is not None:
             rows = total.view(*q.shape[:2], *total.shape[1:])[:, :, : q.shape[2], : q.shape[3]]
             torch.mul(rows, options["scale"], out=dq)
         elif want_q:
-            _first_that_fits("dq", q, options["precision"], launch_dq)
+            _first_that_fits("dq", q, k.shape[2], options["precision"], launch_dq)
     found = (dq if want_q else None, dk if wanted[1] else None, dv if wanted[2] else None)
     return tuple(None if tensor is None else tensor.to(dtype) for tensor in found)
 
 
 def _first_that_fits(
-    kernel: Kernel, q: torch.Tensor, precision: str, launch: Callable[[Configuration], None]
+    kernel: Kernel,
+    q: torch.Tensor,
+    length: int,
+    precision: str,
+    launch: Callable[[Configuration], None],
 ) -> None:
-    """Launch with the best configuration that the card has room for."""
+    """Launch with the best configuration that the card has room for.
+
+    length: how many keys (forward, dq) or queries (dkdv, fused) a program walks over.
+    """
     if mode() != "compiled":
         launch(INTERPRETER)
         return
     properties = torch.cuda.get_device_properties(q.device)
+    last: Exception | None = None
     for configuration in configurations(
         kernel,
         head_dim=q.shape[3],
+        length=length,
         precision="half" if q.dtype != torch.float32 else precision,
         capability=(properties.major, properties.minor),
         shared_bytes=properties.shared_memory_per_block_optin,
@@ -153,7 +162,8 @@ def _has_fused(q: torch.Tensor) -> bool:
     capability = torch.cuda.get_device_capability(q.device)
     block_d = padded(q.shape[3])
     half = q.dtype != torch.float32
-    return half and listed("fused", block_d=block_d, capability=capability) is not None
+    found = listed("fused", block_d=block_d, length=q.shape[2], capability=capability)
+    return half and found is not None
 
 
 def _zeros_for_sums(q: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:

@@ -20,6 +20,7 @@ from .implementation import Implementation
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 LARGEST_HEAD_DIM = 256
+SMALLEST_SCALE = torch.finfo(torch.float32).tiny
 Multiplication = Literal["ieee", "tf32"]
 
 
@@ -27,7 +28,8 @@ Multiplication = Literal["ieee", "tf32"]
 class FlashCall:
     """A checked call: q (batch, heads, q_len, head_dim); k, v (batch, kv_heads, kv_len, head_dim).
 
-    scale: not negative; the sign is in q. precision: how float32 is multiplied.
+    scale: positive; a sign is in q, and for a scale of zero q is zero. precision: how float32 is
+    multiplied.
     """
 
     q: torch.Tensor
@@ -111,6 +113,9 @@ def check_call(
     if scale < 0:
         # The kernels take the largest score before they scale. Changing a sign is exact.
         q, scale = -q, -scale
+    if scale < SMALLEST_SCALE:
+        # Hidden scores are -inf before they are scaled, and -inf x 0 is no number.
+        q, scale = q * 0.0, 1.0
     return FlashCall(q, k, v, float(scale), plain_causal(causal), precision)
 
 

@@ -11,7 +11,7 @@ saves computing the weights a second time but leaves the order of the additions 
 
 from __future__ import annotations
 
-from .flash_tiles import SIZES, load_rows, place_in_grid, store_rows
+from .flash_tiles import SIZES, load_rows, load_statistics, place_in_grid, store_rows
 from .language import tl, triton
 
 
@@ -68,14 +68,14 @@ def visit_queries(
             BLOCK_Q, HEAD_DIM, BLOCK_D, DESCRIPTORS, True,
         )  # fmt: skip
         queries = first_query + tl.arange(0, BLOCK_Q)
-        statistics = all_head.to(tl.int64) * padded_len + queries
         scores = tl.dot(k, q.T, input_precision=PRECISION)
-        powers = scores * scale_log2 - tl.load(shift + statistics)[None, :]
+        its_shift = load_statistics(shift, all_head, first_query, padded_len, BLOCK_Q, DESCRIPTORS)
+        powers = scores * scale_log2 - its_shift[None, :]
         if MASKED:
-            visible = keys[:, None] < kv_len
+            limit = queries * 0 + (kv_len - 1)  # the last key that a query sees
             if CAUSAL:
-                visible = visible & (keys[:, None] <= queries[None, :] + offset)
-            powers = tl.where(visible, powers, float("-inf"))
+                limit = tl.minimum(limit, queries + offset)
+            powers = tl.where(keys[:, None] <= limit[None, :], powers, float("-inf"))
         p = tl.exp2(powers)
         do = load_rows(
             do_source, batch, head, first_query, q_len, do_batch, do_head, do_row, do_column,
@@ -83,12 +83,18 @@ def visit_queries(
         )  # fmt: skip
         dv = tl.dot(p.to(do.dtype), do, dv, input_precision=PRECISION)
         dp = tl.dot(v, do.T, input_precision=PRECISION)
-        ds = (p * (dp - tl.load(delta + statistics)[None, :])).to(q.dtype)
+        its_delta = load_statistics(delta, all_head, first_query, padded_len, BLOCK_Q, DESCRIPTORS)
+        ds = (p * (dp - its_delta[None, :])).to(q.dtype)
         dk = tl.dot(ds, q, dk, input_precision=PRECISION)
         if ADD_DQ:
             part = tl.dot(ds.T, k, input_precision=PRECISION)
-            places = statistics[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
-            tl.atomic_add(dq_sum + places, part, sem="relaxed")
+            if DESCRIPTORS:  # the copy engine adds, and no thread waits for it
+                part = tl.reshape(part, [1, BLOCK_Q, BLOCK_D])
+                dq_sum.atomic_add([all_head, first_query, 0], part)
+            else:
+                rows = all_head.to(tl.int64) * padded_len + queries
+                places = rows[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
+                tl.atomic_add(dq_sum + places, part, sem="relaxed")
     return dk, dv
 
 

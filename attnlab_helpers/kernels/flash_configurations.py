@@ -1,9 +1,10 @@
 """Which tiles FlashAttention's kernels work with: from a table, or what fits the card.
 
-The table is `flash_configurations.json`, by compute capability, kernel and head dim.
-`benchmarks/tune.py` measures and writes it. Each card's entry says in "source" whether its rows
-were timed, and where. A card that is not in it gets the largest tiles that its shared memory can
-hold, by the estimate below; the launch goes on to the next smaller ones where that is too little.
+The table is `flash_configurations.json`, by compute capability, kernel, head dim and length
+("short" or "long"). `benchmarks/tune.py` measures and writes it. Each card's entry says in
+"source" whether its rows were timed, and where. A card that is not in it gets the largest tiles
+that its shared memory can hold, by the estimate below; the launch goes on to the next smaller ones
+where that is too little.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ BLOCKS = ((128, 64), (64, 64), (64, 32), (32, 32), (16, 16))
 DESCRIPTORS_FROM = (9, 0)
 # What Triton keeps in shared memory besides tiles: barriers, sums between warps, alignment.
 RESERVE = 4096
+# A program walks over keys (forward, dq) or queries (dkdv, fused). Over few of them many small
+# programs hide one another's beginnings and ends; over many, large tiles read less.
+LONG_FROM = 2049
 
 
 @dataclass(frozen=True)
@@ -61,23 +65,38 @@ class Configuration:
 INTERPRETER = Configuration(64, 64)
 
 
-@functools.lru_cache(maxsize=64)
 def configurations(
     kernel: Kernel,
     *,
     head_dim: int,
+    length: int,
     precision: Precision,
     capability: tuple[int, int],
     shared_bytes: int,
 ) -> tuple[Configuration, ...]:
     """Configurations to try for one launch, best first; never empty.
 
-    head_dim: 1 to 256. precision: "half" (float16, bfloat16), or how float32 is multiplied.
-    capability: the card's compute capability. shared_bytes: the most shared memory that one block
-    of it may use.
+    head_dim: 1 to 256. length: of what a program walks over, keys (forward, dq) or queries.
+    precision: "half" (float16, bfloat16), or how float32 is multiplied. capability: the card's
+    compute capability. shared_bytes: the most shared memory that one block of it may use.
     """
+    return _to_try(kernel, head_dim, length >= LONG_FROM, precision, capability, shared_bytes)
+
+
+@functools.lru_cache(maxsize=128)
+def _to_try(
+    kernel: Kernel,
+    head_dim: int,
+    is_long: bool,
+    precision: Precision,
+    capability: tuple[int, int],
+    shared_bytes: int,
+) -> tuple[Configuration, ...]:
     element_bytes, block_d = 2 if precision == "half" else 4, padded(head_dim)
-    found = listed(kernel, block_d=block_d, capability=capability) if precision == "half" else None
+    length = LONG_FROM if is_long else 1
+    found = None
+    if precision == "half":
+        found = listed(kernel, block_d=block_d, length=length, capability=capability)
     fitting = [
         configuration
         for configuration in _for_any_card(block_d, precision, capability)
@@ -87,13 +106,16 @@ def configurations(
     return (*((found,) if found else ()), *fitting, smallest)
 
 
-def listed(kernel: Kernel, *, block_d: int, capability: tuple[int, int]) -> Configuration | None:
-    """The table's configuration for float16 and bfloat16, or None.
+def listed(
+    kernel: Kernel, *, block_d: int, length: int, capability: tuple[int, int]
+) -> Configuration | None:
+    """The table's configuration for float16 and bfloat16, or None; length as `configurations`.
 
     A "fused" one is there only where it was measured to be faster than "dkdv" and "dq" together.
     """
     card = _table().get("{}.{}".format(*capability), {})
-    row = card.get(kernel, {}).get(str(block_d))
+    lengths = card.get(kernel, {}).get(str(block_d), {})
+    row = lengths.get("long" if length >= LONG_FROM else "short")
     return Configuration(**row) if row else None
 
 

@@ -23,16 +23,14 @@ def softmax_step(
     if MASKED:
         keys = first_key + tl.arange(0, BLOCK_K)
         visible = keys[None, :] <= limit[:, None]
-        scores = tl.where(visible, scores * scale_log2, float("-inf"))
-        m_new = tl.maximum(m, tl.max(scores, axis=1))
+        scores = tl.where(visible, scores, float("-inf"))
+    # The scale is positive here, so the largest score is also the largest scaled one.
+    m_new = tl.maximum(m, tl.max(scores, axis=1) * scale_log2)
+    shift = m_new
+    if MASKED:
         # A row that has seen no key yet has m_new = -inf, and -inf - (-inf) is no number.
         shift = tl.where(m_new == float("-inf"), 0.0, m_new)
-        p = tl.exp2(scores - shift[:, None])
-    else:
-        # The scale is not negative here, so the largest score is also the largest scaled one.
-        m_new = tl.maximum(m, tl.max(scores, axis=1) * scale_log2)
-        shift = m_new
-        p = tl.exp2(scores * scale_log2 - shift[:, None])
+    p = tl.exp2(scores * scale_log2 - shift[:, None])  # one instruction before the power
     alpha = tl.exp2(m - shift)
     return p, alpha, l * alpha + tl.sum(p, axis=1), m_new
 
@@ -150,8 +148,12 @@ def flash_forward_kernel(
     # False for a row that may see no key: its result is zero. True for NaN, which must stay.
     seen = l != 0.0
     divisor = tl.where(seen, l, 1.0)
+    if out.dtype.element_ty == tl.float32:
+        acc = acc / divisor[:, None]
+    else:  # one division a row; its rounding is far below that to 16 bits
+        acc = acc * (1.0 / divisor)[:, None]
     store_rows(
-        out, tl.where(seen[:, None], acc / divisor[:, None], 0.0), batch, head, first_query,
+        out, tl.where(seen[:, None], acc, 0.0), batch, head, first_query,
         q_len, out_batch, out_head, out_row, out_column, BLOCK_Q, HEAD_DIM, BLOCK_D,
     )  # fmt: skip
     statistic = tl.where(seen, m + tl.log2(divisor), float("-inf"))

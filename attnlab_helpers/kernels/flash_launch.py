@@ -43,7 +43,7 @@ def launch_forward(
     """Write out (q's shape) and lse in powers of two (batch, heads, q_len; float32, contiguous).
 
     q (batch, heads, q_len, head_dim); k, v (batch, kv_heads, kv_len, head_dim), any strides, no
-    length 0. scale: not negative. precision: tl.dot's for float32, "ieee" or "tf32".
+    length 0. scale: positive. precision: tl.dot's for float32, "ieee" or "tf32".
     """
     batch, heads, q_len, head_dim = q.shape
     kv_heads, kv_len = k.shape[1:3]
@@ -108,9 +108,12 @@ def launch_dkdv(
         source(k, configuration.block_k, use),
         source(v, configuration.block_k, use),
         source(do, configuration.block_q, use),
-        delta if dq_sum is None else dq_sum, dk, dv, shift, delta,
+        delta if dq_sum is None else sums_source(dq_sum, configuration.block_q, use), dk, dv,
+        statistics_source(shift, configuration.block_q, use),
+        statistics_source(delta, configuration.block_q, use),
         *q.stride(), *k.stride(), *v.stride(), *do.stride(), *dk.stride(), *dv.stride(),
-        kv_heads, batch * kv_heads, heads // kv_heads, heads_at_once(q, batch * kv_heads),
+        kv_heads, batch * kv_heads, heads // kv_heads,
+        heads_at_once(q, batch * kv_heads, sums=dq_sum is not None),
         q_len, kv_len, blocks, delta.shape[1], scale, scale * LOG2_E,
         offset_of(q_len, kv_len, causal),
         CAUSAL=bool(causal), ADD_DQ=dq_sum is not None, DESCRIPTORS=use, PRECISION=precision,
@@ -159,16 +162,17 @@ def offset_of(q_len: int, kv_len: int, causal: Causal) -> int:
     return kv_len - q_len if causal == "lower_right" else 0
 
 
-def heads_at_once(streamed: torch.Tensor, programs: int) -> int:
+def heads_at_once(streamed: torch.Tensor, programs: int, *, sums: bool = False) -> int:
     """How many heads to work on together, so that what they stream stays in the L2 cache.
 
-    streamed: k (as large as v) or q (as large as do), (batch, heads, length, head_dim).
+    streamed: k (as large as v) or q (as large as do), (batch, heads, length, head_dim). sums:
+    whether dq is added up in float32 beside them.
     """
     if not streamed.is_cuda:
         return 1
     length, head_dim = streamed.shape[2:]
     cache = torch.cuda.get_device_properties(streamed.device).L2_cache_size
-    of_one_head = 2 * length * head_dim * streamed.element_size()
+    of_one_head = length * head_dim * (2 * streamed.element_size() + (4 if sums else 0))
     return max(1, min(programs, int(L2_SHARE * cache) // of_one_head))
 
 
@@ -199,5 +203,21 @@ def source(tensor: torch.Tensor, rows: int, descriptor: bool) -> Any:
         for size, stride in zip(tensor.shape[:3], tensor.stride()[:3], strict=True)
     ]
     block = [1, 1, rows, padded(tensor.shape[3])]
+    return _descriptor(tensor, [*strides, 1], block)
+
+
+def statistics_source(tensor: torch.Tensor, rows: int, descriptor: bool) -> Any:
+    """The same for statistics, (batch x heads, length rounded up), `rows` of a head at a time."""
+    return _descriptor(tensor, list(tensor.stride()), [1, rows]) if descriptor else tensor
+
+
+def sums_source(dq_sum: torch.Tensor, rows: int, descriptor: bool) -> Any:
+    """What tiles of dq are added to, (batch x heads, length rounded up, padded head_dim)."""
+    if not descriptor:
+        return dq_sum
+    return _descriptor(dq_sum, list(dq_sum.stride()), [1, rows, dq_sum.shape[2]])
+
+
+def _descriptor(tensor: torch.Tensor, strides: list[int], block: list[int]) -> Any:
     make = importlib.import_module("triton.tools.tensor_descriptor").TensorDescriptor
-    return make(tensor, list(tensor.shape), [*strides, 1], block)
+    return make(tensor, list(tensor.shape), strides, block)

@@ -61,6 +61,23 @@ def load_rows(
 
 
 @triton.jit
+def load_statistics(
+    source, all_head, first_row, padded_len, ROWS: tl.constexpr, DESCRIPTOR: tl.constexpr
+):
+    """One number for each of ROWS queries, from (all heads, padded_len) float32.
+
+    Queries lie across in the tiles that want them. Loaded by address, each thread would fetch the
+    numbers of all its columns, so that a tile of 64 x 64 spends a third of its instructions here.
+    """
+    if DESCRIPTOR:
+        found = tl.reshape(source.load([all_head, first_row]), [ROWS])
+    else:
+        rows = first_row + tl.arange(0, ROWS)
+        found = tl.load(source + all_head.to(tl.int64) * padded_len + rows)
+    return found
+
+
+@triton.jit
 def store_rows(
     target, tile, batch, head, first_row, length,
     by_batch, by_head, by_row, by_column,
