@@ -26,7 +26,7 @@ PROBLEMS = (
 
 
 def launch_all(problem: AttentionProblem) -> None:
-    """Forward with and without overlap, both backward kernels, and dq by atomics."""
+    """Forward with and without overlap, and the backward kernels."""
     q, k, v = problem.tensors("cuda")
     do = torch.randn_like(q)
     options = {
@@ -49,9 +49,7 @@ def launch_all(problem: AttentionProblem) -> None:
     configuration = (
         listed("dkdv", block_d=block_d, length=problem.q_len, capability=capability) or small
     )
-    total = torch.zeros(*delta.shape, block_d, device="cuda")
-    for dq_sum in (None, total):
-        flash_launch.launch_dkdv(*tensors, dk, dv, configuration, dq_sum=dq_sum, **options)
+    flash_launch.launch_dkdv(*tensors, dk, dv, configuration, **options)
     configuration = (
         listed("dq", block_d=block_d, length=problem.kv_len, capability=capability) or small
     )

@@ -2,11 +2,12 @@
 
     python benchmarks/tune.py --head-dims 64 128 --out results
 
-For each kernel ("forward", "dkdv", "dq", "fused") and head dim every candidate is checked against
+For each kernel ("forward", "dkdv", "dq") and head dim every candidate is checked against
 the float64 oracle, launched again for equal bits, and timed on six shapes; the least geometric
-mean of the times wins, of the short shapes and of the long ones apart. "fused" is entered only
-where it beats "dkdv" and "dq" together by a margin, because it gives up equal bits from run to
-run. All times go to results/tuning.csv; --write puts the winners into
+mean of the times, of the short shapes and of the long ones apart, makes the finalists. A card
+that computes for long lowers its clock, by how much depends on the kernel: so the finalists are
+timed again under load, and the best of them wins. All times
+go to results/tuning.csv; --write puts the winners into
 attnlab_helpers/kernels/flash_configurations.json.
 """
 
@@ -19,12 +20,13 @@ import json
 import math
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
+from candidates import candidates
 from peers import drawn_on_gpu
 
 from attnlab_helpers.attention import reference
@@ -47,59 +49,13 @@ SHAPES = {
     "long": ((4096, True), (4096, False), (16_384, True), (16_384, False)),
 }
 SMALL = 520  # no multiple of any tile
-REPEATS, LAUNCHES = 20, 20
-FUSED_MARGIN = 1.03
+REPEATS, LAUNCHES = 10, 20
+FINALISTS, LOAD_MS, LOADED = 2, 150, " under load"
 OPTIONS = {"precision": "ieee"}
-
-# block_q, block_k, warps, stages, overlap: by padded head dim. What spills registers badly as
-# compiled for 9.0 is left out (NOTES.md).
-FORWARD = {
-    64: [
-        (64, 128, 4, 2, 0), (64, 128, 4, 3, 0), (64, 64, 4, 2, 0), (64, 64, 4, 3, 0),
-        (128, 64, 4, 3, 0), (128, 64, 8, 3, 0), (128, 128, 4, 2, 0), (128, 64, 4, 3, 1),
-        (64, 64, 4, 3, 1),
-    ],
-    128: [
-        (64, 64, 4, 3, 0), (128, 128, 8, 3, 0), (128, 64, 8, 3, 0), (128, 64, 8, 4, 0),
-        (128, 128, 8, 2, 1), (128, 64, 8, 3, 1),
-    ],
-    256: [(128, 64, 8, 2, 0), (128, 32, 8, 2, 0), (64, 64, 4, 2, 0), (128, 64, 8, 2, 1),
-          (128, 32, 8, 2, 1), (64, 64, 4, 2, 1)],
-}  # fmt: skip
-DKDV = {
-    64: [(64, 128, 8, 2, 0), (128, 128, 8, 2, 0), (64, 128, 8, 3, 0), (64, 64, 4, 2, 0),
-         (64, 64, 4, 3, 0), (128, 64, 4, 2, 0)],
-    128: [(64, 128, 8, 2, 0), (64, 64, 4, 2, 0), (64, 64, 4, 3, 0), (64, 64, 4, 1, 0)],
-    256: [(64, 64, 8, 2, 0), (64, 64, 8, 1, 0), (32, 64, 8, 2, 0), (32, 64, 4, 2, 0)],
-}  # fmt: skip
-DQ = {
-    64: [(128, 64, 4, 3, 0), (128, 64, 8, 2, 0), (128, 64, 8, 3, 0), (128, 64, 8, 4, 0),
-         (64, 64, 4, 2, 0), (64, 64, 4, 3, 0), (64, 64, 4, 4, 0)],
-    128: [(128, 64, 8, 2, 0), (128, 64, 8, 3, 0), (64, 64, 4, 1, 0), (64, 64, 4, 2, 0),
-          (64, 64, 4, 3, 0)],
-    256: [(64, 32, 4, 2, 0), (128, 32, 8, 2, 0), (64, 64, 4, 2, 0), (64, 64, 8, 2, 0)],
-}  # fmt: skip
-FUSED = {
-    64: [(64, 128, 8, 2, 0), (64, 128, 8, 3, 0), (128, 128, 8, 2, 0), (64, 64, 4, 2, 0)],
-    128: [(64, 128, 8, 2, 0), (64, 64, 4, 2, 0), (32, 128, 8, 2, 0)],
-    256: [(64, 64, 8, 2, 0), (32, 64, 8, 2, 0)],
-}  # fmt: skip
-CANDIDATES: dict[Kernel, dict[int, list[tuple[int, ...]]]] = {
-    "forward": FORWARD, "dkdv": DKDV, "dq": DQ, "fused": FUSED,
-}  # fmt: skip
-
-
-def candidates(kernel: Kernel, head_dim: int, descriptors: Iterable[bool]) -> list[Configuration]:
-    """What is tried: each tile with and, if asked for, without descriptors."""
-    return [
-        Configuration(block_q, block_k, warps, stages, bool(overlap), with_descriptors)
-        for block_q, block_k, warps, stages, overlap in CANDIDATES[kernel][padded(head_dim)]
-        for with_descriptors in descriptors
-    ]
 
 
 class Bench:
-    """One problem's tensors, and every kernel as a call on them. dq_sum is zeroed in the call."""
+    """One problem's tensors, and every kernel as a call on them."""
 
     def __init__(self, problem: AttentionProblem) -> None:
         self.q, self.k, self.v, self.do = drawn_on_gpu(problem)
@@ -109,19 +65,15 @@ class Bench:
         self.dq, self.dk, self.dv = (torch.empty_like(x) for x in (self.q, self.k, self.v))
         self.forward(Configuration(64, 64))
         self.delta, self.shift = flash_launch.launch_delta(self.out, self.do, self.lse)
-        rows = (*self.delta.shape, padded(problem.head_dim))
-        self.dq_sum = torch.zeros(rows, device="cuda")
 
     def forward(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
         tensors = (self.q, self.k, self.v, self.out, self.lse)
         flash_launch.launch_forward(*tensors, configuration, **self.options)
         return (self.out,)
 
-    def dkdv(
-        self, configuration: Configuration, dq_sum: torch.Tensor | None = None
-    ) -> tuple[torch.Tensor, ...]:
+    def dkdv(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
         tensors = (self.q, self.k, self.v, self.do, self.delta, self.shift, self.dk, self.dv)
-        flash_launch.launch_dkdv(*tensors, configuration, dq_sum=dq_sum, **self.options)
+        flash_launch.launch_dkdv(*tensors, configuration, **self.options)
         return self.dk, self.dv
 
     def dq_alone(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
@@ -129,19 +81,11 @@ class Bench:
         flash_launch.launch_dq(*tensors, configuration, **self.options)
         return (self.dq,)
 
-    def fused(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
-        found = self.dkdv(configuration, self.dq_sum.zero_())
-        rows = self.dq_sum.view(*self.q.shape[:2], *self.dq_sum.shape[1:])
-        rows = rows[:, :, : self.q.shape[2], : self.q.shape[3]]
-        torch.mul(rows, self.options["scale"], out=self.dq)
-        return (*found, self.dq)
-
     def call(self, kernel: Kernel, configuration: Configuration) -> tuple[torch.Tensor, ...]:
         calls: dict[str, Callable[[Configuration], tuple[torch.Tensor, ...]]] = {
             "forward": self.forward,
             "dkdv": self.dkdv,
             "dq": self.dq_alone,
-            "fused": self.fused,
         }
         return calls[kernel](configuration)
 
@@ -162,12 +106,12 @@ def fault(kernel: Kernel, configuration: Configuration, head_dim: int) -> str | 
         leaves = [x.double().requires_grad_() for x in (bench.q, bench.k, bench.v)]
         out = reference(*leaves, causal=causal)
         dq, dk, dv = torch.autograd.grad(out, leaves, bench.do.double())
-        wanted = {"forward": [out], "dkdv": [dk, dv], "dq": [dq], "fused": [dk, dv, dq]}[kernel]
+        wanted = {"forward": [out], "dkdv": [dk, dv], "dq": [dq]}[kernel]
         for actual, oracle in zip(found, wanted, strict=True):
             error = ((actual.double() - oracle).norm() / oracle.norm()).item()
             if not error < 1e-2:  # NaN as well
                 return f"wrong: relative error {error:.2g}"
-        for _ in range(LAUNCHES if kernel != "fused" else 0):
+        for _ in range(LAUNCHES):
             if not all(map(torch.equal, found, bench.call(kernel, configuration))):
                 return "changes from launch to launch"
     return None
@@ -189,16 +133,58 @@ def milliseconds(call: Callable[[], Any]) -> float:
     return times[len(times) // 2]
 
 
+def under_load(call: Callable[[], Any]) -> float:
+    """Mean of so many launches in a row that the card's clock has come down to what it can keep."""
+    once = milliseconds(call)
+    launches = max(3, int(LOAD_MS / once))
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(launches):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / launches
+
+
 def compile_share(share: list[tuple[Kernel, Configuration, int]]) -> None:
     """Fill Triton's cache on disk, in a process of its own."""
     for kernel, configuration, head_dim in share:
         fault(kernel, configuration, head_dim)
 
 
+def name_of(length: int, causal: bool) -> str:
+    """A shape's column."""
+    return f"{'causal' if causal else 'full'} {length}"
+
+
+def time_all(
+    rows: list[dict[str, Any]],
+    jobs: list[tuple[Kernel, Configuration, int]],
+    kind: str,
+    clock: Callable[[Callable[[], Any]], float],
+    suffix: str,
+) -> None:
+    """Time those jobs on the shapes of one kind, and take the geometric mean, under `suffix`."""
+    for head_dim in {job[2] for job in jobs}:
+        for length, causal in SHAPES[kind]:
+            heads, batch = HIDDEN // head_dim, TOKENS // length
+            bench = Bench(AttentionProblem(batch, heads, length, head_dim, causal=causal))
+            for row, (kernel, configuration, its_dim) in zip(rows, jobs, strict=True):
+                if its_dim == head_dim and row["fault"] is None:
+                    call = functools.partial(bench.call, kernel, configuration)
+                    row[name_of(length, causal) + suffix] = clock(call)
+    for row in rows:
+        times = [row.get(name_of(*shape) + suffix, math.nan) for shape in SHAPES[kind]]
+        row[kind + suffix] = math.exp(sum(map(math.log, times)) / len(times))
+
+
 def tune(
     kernels: list[Kernel], head_dims: list[int], descriptors: list[bool], workers: int
 ) -> pd.DataFrame:
-    """One row a candidate: its fault, or its time in ms on each shape and their geometric means."""
+    """One row a candidate: its fault, or its time in ms on each shape and their geometric means.
+
+    The best of each kind of shapes are timed once more, under load.
+    """
     jobs = [
         (kernel, configuration, head_dim)
         for kernel in kernels
@@ -212,45 +198,31 @@ def tune(
         | as_row(configuration)
         for kernel, configuration, head_dim in jobs
     ]
-    for head_dim in head_dims:
-        for length, causal in (*SHAPES["short"], *SHAPES["long"]):
-            heads, batch = HIDDEN // head_dim, TOKENS // length
-            bench = Bench(AttentionProblem(batch, heads, length, head_dim, causal=causal))
-            name = name_of(length, causal)
-            for row, (kernel, configuration, its_dim) in zip(rows, jobs, strict=True):
-                if its_dim == head_dim and row["fault"] is None:
-                    row[name] = milliseconds(functools.partial(bench.call, kernel, configuration))
-    for row in rows:
-        for kind, shapes in SHAPES.items():
-            times = [row.get(name_of(*shape), math.nan) for shape in shapes]
-            row[kind] = math.exp(sum(map(math.log, times)) / len(times))
+    for kind in SHAPES:
+        time_all(rows, jobs, kind, milliseconds, "")
+        groups: dict[tuple[Kernel, int], list[int]] = {}
+        for index, (kernel, _, head_dim) in enumerate(jobs):
+            if not math.isnan(rows[index][kind]):
+                groups.setdefault((kernel, head_dim), []).append(index)
+        best = [
+            index
+            for group in groups.values()
+            for index in sorted(group, key=lambda index: rows[index][kind])[:FINALISTS]
+        ]
+        time_all([rows[i] for i in best], [jobs[i] for i in best], kind, under_load, LOADED)
     return pd.DataFrame(rows)
 
 
 Rows = dict[str, dict[str, dict[str, dict[str, Any]]]]
 
 
-def name_of(length: int, causal: bool) -> str:
-    """A shape's column."""
-    return f"{'causal' if causal else 'full'} {length}"
-
-
 def winners(frame: pd.DataFrame) -> Rows:
-    """Kernel -> padded head dim -> "short" and "long" -> configuration.
-
-    "fused" is there only where it earns its place.
-    """
+    """Kernel -> padded head dim -> "short" and "long" -> configuration."""
     found: Rows = {kernel: {} for kernel in frame.kernel.unique()}
-    for (head_dim, kind), good in (
-        ((head_dim, kind), part.dropna(subset=[kind]))
-        for head_dim, part in frame.groupby("head_dim")
-        for kind in SHAPES
-    ):
-        best = {kernel: part.loc[part[kind].idxmin()] for kernel, part in good.groupby("kernel")}
-        apart = sum(best[kernel][kind] for kernel in ("dkdv", "dq") if kernel in best)
-        for kernel, row in best.items():
-            if kernel == "fused" and row[kind] * FUSED_MARGIN > apart:
-                continue
+    for kind in SHAPES:
+        good = frame.dropna(subset=[kind + LOADED])
+        for (kernel, head_dim), part in good.groupby(["kernel", "head_dim"]):
+            row = part.loc[part[kind + LOADED].idxmin()]
             plain = {
                 name: bool(row[name]) if name in ("overlap", "descriptors") else int(row[name])
                 for name in as_row(Configuration(16, 16))
@@ -265,12 +237,10 @@ def write(found: Rows, source: str) -> Path:
     table = json.loads(path.read_text(encoding="utf-8"))
     capability = "{}.{}".format(*torch.cuda.get_device_capability())
     card = table.setdefault(capability, {kernel: {} for kernel in KERNELS})
-    timed = sorted({head_dim for rows in found.values() for head_dim in rows}, key=int)
-    card["source"] = f"head dims {', '.join(timed)}: timed on {source}; others: chosen as compiled"
+    told = card.setdefault("timed", {})
     for kernel, rows in found.items():
-        for head_dim in timed:  # a "fused" that no longer wins goes
-            card[kernel].pop(head_dim, None)
         card[kernel] |= rows
+        told |= {f"{kernel} {block_d}": source for block_d in rows}
     path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     return path
 

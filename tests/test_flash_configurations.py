@@ -9,7 +9,6 @@ from test_flash_triton import ALIGNMENTS, CAN_RUN, DEVICE, problem
 
 from attnlab_helpers.attention import flash_autograd, reference
 from attnlab_helpers.attention.arguments import UnsupportedProblem
-from attnlab_helpers.attention.flash_triton import flash_triton
 from attnlab_helpers.kernels import language
 from attnlab_helpers.kernels.flash_configurations import (
     FILE,
@@ -42,7 +41,9 @@ def table():
 def test_the_table_is_well_formed_and_fits_its_cards() -> None:
     for name, card in table().items():
         capability = tuple(map(int, name.split(".")))
-        assert card.keys() == {"source", *KERNELS} and card["source"]
+        assert card.keys() == {"timed", *KERNELS}
+        rows = {f"{kernel} {block_d}" for kernel in KERNELS for block_d in card[kernel]}
+        assert card["timed"].keys() <= rows
         for kernel in KERNELS:
             rows = [
                 (block_d, is_long, row)
@@ -155,12 +156,6 @@ def test_the_tiles_change_nothing_but_rounding(blocks, overlap, causal) -> None:
     launch_dq(q, k, v, do, delta, shift, dq, configuration, **options)
     for actual, oracle in zip((dq, dk, dv), gradients, strict=True):
         torch.testing.assert_close(actual, oracle.float(), rtol=0, atol=1e-5)
-    total = torch.zeros(*delta.shape, 16, device=DEVICE)
-    launch_dkdv(q, k, v, do, delta, shift, dk, dv, configuration, dq_sum=total, **options)
-    torch.testing.assert_close(
-        0.25 * total[:, :75].view(1, 2, 75, 16), gradients[0].float(), rtol=0, atol=1e-5
-    )
-    assert not total[:, 75:].any()
 
 
 @CAN_RUN
@@ -194,20 +189,3 @@ def test_only_tensors_that_the_copy_engine_takes_are_given_to_it(monkeypatch) ->
     if language.mode() != "compiled":
         monkeypatch.undo()
         assert not fits_descriptor(x)
-
-
-@CAN_RUN
-def test_determinism_is_asked_for_before_atomics_are_used(monkeypatch) -> None:
-    monkeypatch.setattr(flash_autograd, "mode", lambda: "compiled")
-    monkeypatch.setattr(flash_autograd, "listed", lambda *args, **options: Configuration(16, 16))
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    q = torch.empty(1, 1, 1, 16, dtype=torch.float16)
-    assert flash_autograd._has_fused(q)
-    assert not flash_autograd._has_fused(q.float())
-    before = torch.are_deterministic_algorithms_enabled()
-    try:
-        torch.use_deterministic_algorithms(True)
-        assert not flash_autograd._has_fused(q)
-    finally:
-        torch.use_deterministic_algorithms(before)
-    assert flash_triton.__doc__ and "use_deterministic_algorithms" in flash_triton.__doc__

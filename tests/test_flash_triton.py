@@ -3,7 +3,6 @@
 Runs in the interpreter without a GPU, compiled with one. The large grid is in test_flash_gpu.py.
 """
 
-import dataclasses
 import math
 import subprocess
 import sys
@@ -261,26 +260,3 @@ def test_lse_of_equal_scores_without_columns() -> None:
     assert math.isclose(
         flash_triton(q, k, k, return_lse=True)[1][0, 0, 0].item(), math.log(5), rel_tol=1e-6
     )
-
-
-@dataclasses.dataclass
-class Fused:
-    """Makes the backward pass add up dq by atomics, as a card's table can ask for."""
-
-    called: int = 0
-
-    def __call__(self, q: torch.Tensor) -> bool:
-        self.called += 1
-        return True
-
-
-@pytest.mark.parametrize("causal", ALIGNMENTS)
-def test_dq_added_up_by_atomics_is_right_too(monkeypatch, causal) -> None:
-    from attnlab_helpers.attention import flash_autograd
-
-    fused = Fused()
-    monkeypatch.setattr(flash_autograd, "_has_fused", fused)
-    for dtype, head_dim in (("float16", 40), ("bfloat16", 64), ("float32", 16)):
-        tensors, do = problem(2, 4, 90, head_dim, kv_len=70, kv_heads=2, dtype=dtype)
-        assert_right(tensors, do, causal=causal)
-    assert fused.called == 3

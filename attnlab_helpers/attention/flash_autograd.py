@@ -19,11 +19,9 @@ from ..kernels.flash_configurations import (
     Configuration,
     Kernel,
     configurations,
-    listed,
 )
 from ..kernels.language import mode
 from ..kernels.precision import for_interpreter
-from ..kernels.tiles import padded
 from ..options import Causal
 from .arguments import UnsupportedProblem
 
@@ -93,26 +91,18 @@ def _backward(
     q, k, v, out, do = for_interpreter(q, k, v, out, do)
     want_q, want_kv = wanted[0], wanted[1] or wanted[2]
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-    fused = want_q and want_kv and _has_fused(q)
     with _on_its_gpu(q):
         delta, shift = flash_launch.launch_delta(out, do, lse)
-        total = _zeros_for_sums(q, delta) if fused else None
 
         def launch_dkdv(configuration: Configuration) -> None:
-            flash_launch.launch_dkdv(
-                q, k, v, do, delta, shift, dk, dv, configuration, dq_sum=total, **options
-            )
+            flash_launch.launch_dkdv(q, k, v, do, delta, shift, dk, dv, configuration, **options)
 
         def launch_dq(configuration: Configuration) -> None:
             flash_launch.launch_dq(q, k, v, do, delta, shift, dq, configuration, **options)
 
         if want_kv:
-            kernel: Kernel = "fused" if fused else "dkdv"
-            _first_that_fits(kernel, q, q.shape[2], options["precision"], launch_dkdv)
-        if total is not None:
-            rows = total.view(*q.shape[:2], *total.shape[1:])[:, :, : q.shape[2], : q.shape[3]]
-            torch.mul(rows, options["scale"], out=dq)
-        elif want_q:
+            _first_that_fits("dkdv", q, q.shape[2], options["precision"], launch_dkdv)
+        if want_q:
             _first_that_fits("dq", q, k.shape[2], options["precision"], launch_dq)
     found = (dq if want_q else None, dk if wanted[1] else None, dv if wanted[2] else None)
     return tuple(None if tensor is None else tensor.to(dtype) for tensor in found)
@@ -127,7 +117,7 @@ def _first_that_fits(
 ) -> None:
     """Launch with the best configuration that the card has room for.
 
-    length: how many keys (forward, dq) or queries (dkdv, fused) a program walks over.
+    length: how many keys (forward, dq) or queries (dkdv) a program walks over.
     """
     if mode() != "compiled":
         launch(INTERPRETER)
@@ -154,20 +144,6 @@ def _first_that_fits(
         f"flash_triton cannot compute this: no tile of head_dim {q.shape[3]} and {q.dtype} fits "
         f"this GPU ({last}). sdpa_auto can."
     ) from last
-
-
-def _has_fused(q: torch.Tensor) -> bool:
-    if mode() != "compiled" or torch.are_deterministic_algorithms_enabled():
-        return False
-    capability = torch.cuda.get_device_capability(q.device)
-    block_d = padded(q.shape[3])
-    half = q.dtype != torch.float32
-    found = listed("fused", block_d=block_d, length=q.shape[2], capability=capability)
-    return half and found is not None
-
-
-def _zeros_for_sums(q: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(*delta.shape, padded(q.shape[3]), dtype=torch.float32, device=q.device)
 
 
 def _lse_of_equal_scores(q: torch.Tensor, k: torch.Tensor, causal: Causal) -> torch.Tensor:

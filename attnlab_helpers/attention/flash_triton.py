@@ -62,11 +62,10 @@ def flash_triton(
     heads, q_len), float32; it has no gradient. A query that sees no key has a result of zeros and
     -inf there. A hidden value leaves no trace unless it is infinite or NaN (0 x NaN is NaN).
 
-    Memory besides inputs, results and gradients: one float32 a query forward, two more backward,
-    and, where the table has a "fused" kernel for the card, dq once in float32. Then the last bits
-    of dq can change from run to run; under `torch.use_deterministic_algorithms(True)`, and
-    everywhere else, two runs give the same bits. In Triton's interpreter bfloat16 is computed as
-    float32 and rounded at the end. There is no second derivative.
+    Memory besides inputs, results and gradients: one float32 a query forward, two more backward.
+    Two runs give the same bits, forward and backward: no two programs write to one place. In
+    Triton's interpreter bfloat16 is computed as float32 and rounded at the end. There is no
+    second derivative.
 
     Raises TypeError or ValueError for arguments that fit no attention, UnsupportedProblem for
     what this kernel cannot do (float64, a mask, a head_dim above 256, a card without bfloat16),

@@ -5,8 +5,7 @@ dv = p^T do, dp = do v^T, ds = p * (dp - delta) where delta = rowsum(do * o), dk
 and dq = scale ds k. One program keeps dk and dv of a block of keys and walks over the queries;
 everything is computed transposed (keys down, queries across), so that p^T and ds^T are where the
 next product wants its left side: in registers. Algorithm: FlashAttention-2 (arXiv 2307.08691,
-algorithm 2). dq has its own kernel (`flash_dq`), or is added up here by atomics (ADD_DQ), which
-saves computing the weights a second time but leaves the order of the additions to chance.
+algorithm 2), but dq has a kernel of its own (`flash_dq`): no two programs write to one place.
 """
 
 from __future__ import annotations
@@ -51,17 +50,14 @@ def flash_delta_kernel(
 
 @triton.jit
 def visit_queries(
-    dk, dv, k, v, keys, q_source, do_source, dq_sum, shift, delta, batch, head, all_head,
+    dk, dv, k, v, keys, q_source, do_source, shift, delta, batch, head, all_head,
     first, end, q_len, kv_len, padded_len, offset, scale_log2,
     q_batch, q_head, q_row, q_column, do_batch, do_head, do_row, do_column,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_D: tl.constexpr,
     CAUSAL: tl.constexpr, MASKED: tl.constexpr, DESCRIPTORS: tl.constexpr,
-    PRECISION: tl.constexpr, ADD_DQ: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Algorithm 2's inner loop over the queries first..end, with a mask or without one.
-
-    With ADD_DQ, their dq is added to dq_sum (all heads, padded_len, BLOCK_D), as others do too.
-    """
+    """Algorithm 2's inner loop over the queries first..end, with a mask or without one."""
     for first_query in tl.range(first, end, BLOCK_Q):
         q = load_rows(
             q_source, batch, head, first_query, q_len, q_batch, q_head, q_row, q_column,
@@ -86,21 +82,12 @@ def visit_queries(
         its_delta = load_statistics(delta, all_head, first_query, padded_len, BLOCK_Q, DESCRIPTORS)
         ds = (p * (dp - its_delta[None, :])).to(q.dtype)
         dk = tl.dot(ds, q, dk, input_precision=PRECISION)
-        if ADD_DQ:
-            part = tl.dot(ds.T, k, input_precision=PRECISION)
-            if DESCRIPTORS:  # the copy engine adds, and no thread waits for it
-                part = tl.reshape(part, [1, BLOCK_Q, BLOCK_D])
-                dq_sum.atomic_add([all_head, first_query, 0], part)
-            else:
-                rows = all_head.to(tl.int64) * padded_len + queries
-                places = rows[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
-                tl.atomic_add(dq_sum + places, part, sem="relaxed")
     return dk, dv
 
 
 @triton.jit(do_not_specialize=SIZES)
 def flash_dkdv_kernel(
-    q_source, k_source, v_source, do_source, dq_sum, dk, dv, shift, delta,
+    q_source, k_source, v_source, do_source, dk, dv, shift, delta,
     q_batch, q_head, q_row, q_column,  # strides, in elements
     k_batch, k_head, k_row, k_column,
     v_batch, v_head, v_row, v_column,
@@ -110,7 +97,7 @@ def flash_dkdv_kernel(
     kv_heads, all_kv_heads, heads_per_kv_head, heads_at_once, q_len, kv_len, k_blocks, padded_len,
     scale, scale_log2,
     offset,  # query i stands at the place of key i + offset
-    CAUSAL: tl.constexpr, ADD_DQ: tl.constexpr, DESCRIPTORS: tl.constexpr,
+    CAUSAL: tl.constexpr, DESCRIPTORS: tl.constexpr,
     PRECISION: tl.constexpr, HEAD_DIM: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
@@ -141,16 +128,16 @@ def flash_dkdv_kernel(
         head = kv_head * heads_per_kv_head + group
         all_head = batch * kv_heads * heads_per_kv_head + head
         dk_acc, dv_acc = visit_queries(
-            dk_acc, dv_acc, k, v, keys, q_source, do_source, dq_sum, shift, delta,
+            dk_acc, dv_acc, k, v, keys, q_source, do_source, shift, delta,
             batch, head, all_head, first, unmasked, q_len, kv_len, padded_len, offset, scale_log2,
             q_batch, q_head, q_row, q_column, do_batch, do_head, do_row, do_column,
-            HEAD_DIM, BLOCK_Q, BLOCK_D, CAUSAL, True, DESCRIPTORS, PRECISION, ADD_DQ,
+            HEAD_DIM, BLOCK_Q, BLOCK_D, CAUSAL, True, DESCRIPTORS, PRECISION,
         )  # fmt: skip
         dk_acc, dv_acc = visit_queries(
-            dk_acc, dv_acc, k, v, keys, q_source, do_source, dq_sum, shift, delta,
+            dk_acc, dv_acc, k, v, keys, q_source, do_source, shift, delta,
             batch, head, all_head, unmasked, q_len, q_len, kv_len, padded_len, offset, scale_log2,
             q_batch, q_head, q_row, q_column, do_batch, do_head, do_row, do_column,
-            HEAD_DIM, BLOCK_Q, BLOCK_D, CAUSAL, False, DESCRIPTORS, PRECISION, ADD_DQ,
+            HEAD_DIM, BLOCK_Q, BLOCK_D, CAUSAL, False, DESCRIPTORS, PRECISION,
         )  # fmt: skip
     store_rows(
         dk, dk_acc * scale, batch, kv_head, first_key, kv_len,

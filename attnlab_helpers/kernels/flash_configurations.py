@@ -1,10 +1,10 @@
 """Which tiles FlashAttention's kernels work with: from a table, or what fits the card.
 
 The table is `flash_configurations.json`, by compute capability, kernel, head dim and length
-("short" or "long"). `benchmarks/tune.py` measures and writes it. Each card's entry says in
-"source" whether its rows were timed, and where. A card that is not in it gets the largest tiles
-that its shared memory can hold, by the estimate below; the launch goes on to the next smaller ones
-where that is too little.
+("short" or "long"). `benchmarks/tune.py` measures and writes it. Under
+"timed" each card's entry says which rows were timed, and where; the others were chosen by registers
+and spills as compiled. A card that is not in it gets the largest tiles that its shared memory can
+hold, by the estimate below; the launch goes on to the next smaller ones where that is too little.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from .tiles import padded
 
-Kernel = Literal["forward", "dkdv", "dq", "fused"]
-KERNELS: tuple[Kernel, ...] = ("forward", "dkdv", "dq", "fused")
+Kernel = Literal["forward", "dkdv", "dq"]
+KERNELS: tuple[Kernel, ...] = ("forward", "dkdv", "dq")
 Precision = Literal["half", "tf32", "ieee"]
 
 FILE = "flash_configurations.json"
@@ -28,7 +28,7 @@ BLOCKS = ((128, 64), (64, 64), (64, 32), (32, 32), (16, 16))
 DESCRIPTORS_FROM = (9, 0)
 # What Triton keeps in shared memory besides tiles: barriers, sums between warps, alignment.
 RESERVE = 4096
-# A program walks over keys (forward, dq) or queries (dkdv, fused). Over few of them many small
+# A program walks over keys (forward, dq) or queries (dkdv). Over few of them many small
 # programs hide one another's beginnings and ends; over many, large tiles read less.
 LONG_FROM = 2049
 
@@ -52,7 +52,7 @@ class Configuration:
     def shared_bytes(self, kernel: Kernel, block_d: int, element_bytes: int) -> int:
         """An upper estimate of the shared memory that one program needs, in bytes."""
         streamed, kept = self.block_k, self.block_q  # forward and dq walk over the keys
-        if kernel in ("dkdv", "fused"):
+        if kernel == "dkdv":
             streamed, kept = self.block_q, self.block_k
         tiles = 2 * self.num_stages * streamed + (kept if kernel == "forward" else 2 * kept)
         if self.overlap:
@@ -109,10 +109,7 @@ def _to_try(
 def listed(
     kernel: Kernel, *, block_d: int, length: int, capability: tuple[int, int]
 ) -> Configuration | None:
-    """The table's configuration for float16 and bfloat16, or None; length as `configurations`.
-
-    A "fused" one is there only where it was measured to be faster than "dkdv" and "dq" together.
-    """
+    """The table's configuration for float16 and bfloat16, or None; length as `configurations`."""
     card = _table().get("{}.{}".format(*capability), {})
     lengths = card.get(kernel, {}).get(str(block_d), {})
     row = lengths.get("long" if length >= LONG_FROM else "short")

@@ -92,13 +92,8 @@ def launch_dkdv(
     scale: float,
     causal: Causal,
     precision: str,
-    dq_sum: torch.Tensor | None = None,
 ) -> None:
-    """Write dk and dv (k's shape); add dq / scale to dq_sum, where it is given.
-
-    dq_sum: (batch x heads, rows of delta, padded head_dim), float32, zeros, contiguous. The
-    additions come in no fixed order, so that the last bits of dq_sum change from run to run.
-    """
+    """Write dk and dv (k's shape)."""
     batch, heads, q_len, head_dim = q.shape
     kv_heads, kv_len = k.shape[1:3]
     use = configuration.descriptors and all(map(fits_descriptor, (q, k, v, do)))
@@ -108,15 +103,15 @@ def launch_dkdv(
         source(k, configuration.block_k, use),
         source(v, configuration.block_k, use),
         source(do, configuration.block_q, use),
-        delta if dq_sum is None else sums_source(dq_sum, configuration.block_q, use), dk, dv,
+        dk, dv,
         statistics_source(shift, configuration.block_q, use),
         statistics_source(delta, configuration.block_q, use),
         *q.stride(), *k.stride(), *v.stride(), *do.stride(), *dk.stride(), *dv.stride(),
         kv_heads, batch * kv_heads, heads // kv_heads,
-        heads_at_once(q, batch * kv_heads, sums=dq_sum is not None),
+        heads_at_once(q, batch * kv_heads),
         q_len, kv_len, blocks, delta.shape[1], scale, scale * LOG2_E,
         offset_of(q_len, kv_len, causal),
-        CAUSAL=bool(causal), ADD_DQ=dq_sum is not None, DESCRIPTORS=use, PRECISION=precision,
+        CAUSAL=bool(causal), DESCRIPTORS=use, PRECISION=precision,
         HEAD_DIM=head_dim, BLOCK_Q=configuration.block_q, BLOCK_K=configuration.block_k,
         BLOCK_D=padded(head_dim), num_warps=configuration.num_warps,
         num_stages=configuration.num_stages,
@@ -162,17 +157,16 @@ def offset_of(q_len: int, kv_len: int, causal: Causal) -> int:
     return kv_len - q_len if causal == "lower_right" else 0
 
 
-def heads_at_once(streamed: torch.Tensor, programs: int, *, sums: bool = False) -> int:
+def heads_at_once(streamed: torch.Tensor, programs: int) -> int:
     """How many heads to work on together, so that what they stream stays in the L2 cache.
 
-    streamed: k (as large as v) or q (as large as do), (batch, heads, length, head_dim). sums:
-    whether dq is added up in float32 beside them.
+    streamed: k (as large as v) or q (as large as do), (batch, heads, length, head_dim).
     """
     if not streamed.is_cuda:
         return 1
     length, head_dim = streamed.shape[2:]
     cache = torch.cuda.get_device_properties(streamed.device).L2_cache_size
-    of_one_head = length * head_dim * (2 * streamed.element_size() + (4 if sums else 0))
+    of_one_head = 2 * length * head_dim * streamed.element_size()
     return max(1, min(programs, int(L2_SHARE * cache) // of_one_head))
 
 
@@ -209,13 +203,6 @@ def source(tensor: torch.Tensor, rows: int, descriptor: bool) -> Any:
 def statistics_source(tensor: torch.Tensor, rows: int, descriptor: bool) -> Any:
     """The same for statistics, (batch x heads, length rounded up), `rows` of a head at a time."""
     return _descriptor(tensor, list(tensor.stride()), [1, rows]) if descriptor else tensor
-
-
-def sums_source(dq_sum: torch.Tensor, rows: int, descriptor: bool) -> Any:
-    """What tiles of dq are added to, (batch x heads, length rounded up, padded head_dim)."""
-    if not descriptor:
-        return dq_sum
-    return _descriptor(dq_sum, list(dq_sum.stride()), [1, rows, dq_sum.shape[2]])
 
 
 def _descriptor(tensor: torch.Tensor, strides: list[int], block: list[int]) -> Any:
