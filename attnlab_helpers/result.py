@@ -24,7 +24,8 @@ class Run:
     output: the result of a live run; None when recorded (the digest remains).
     digest: a hash of the output's bytes: equal digests, equal numbers.
     trace: all captured calls. time: TimeStats, or None. peak_memory: bytes above what was held
-    before, or None on a CPU.
+    before, or None on a CPU. time, cpu_time_ns and the timeline are None or refused where
+    Triton's interpreter ran kernels.
     """
 
     name: str
@@ -82,12 +83,13 @@ class Run:
         return round(sum(totals) / len(totals))
 
     @property
-    def cpu_time_ns(self) -> int:
+    def cpu_time_ns(self) -> int | None:
         """How long the CPU was busy with one call, in nanoseconds (median of the calls).
 
-        The profiler itself takes part of it, so compare it with other profiled calls only.
+        The profiler itself takes part of it, so compare it with other profiled calls only. None
+        where Triton's interpreter ran kernels: its times say nothing.
         """
-        return _cpu_time(self.call_trace)
+        return None if self.provenance.kind == "interpreter" else _cpu_time(self.call_trace)
 
     def operator_table(self) -> pd.DataFrame:
         """The profiler's table for one call: a row an operator name, times in nanoseconds.
@@ -108,7 +110,15 @@ class Run:
         return table.sort_values(order, ascending=False, kind="stable").reset_index()
 
     def timeline(self, guess: bool = False) -> Timeline:
-        """Draw this run's call over time. `guess` hides the labels until the reader asks."""
+        """Draw this run's call over time. `guess` hides the labels until the reader asks.
+
+        ValueError where Triton's interpreter ran kernels: it has no times to draw.
+        """
+        if self.provenance.kind == "interpreter":
+            raise ValueError(
+                f"{self.label} ran in Triton's interpreter, whose times say nothing: there is no "
+                "timeline. On a GPU there is one, live or recorded."
+            )
         from .plots.timeline import timeline  # pictures stand to the right; loaded when asked for
 
         return timeline(self, guess=guess)

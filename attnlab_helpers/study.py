@@ -18,7 +18,8 @@ from . import recordings
 from .attention import IMPLEMENTATIONS, Implementation
 from .comparison import Comparison, compare
 from .fingerprint import fingerprint, functions_used, own_fingerprint
-from .machine import provenance
+from .kernels.interpreted import noticing_interpreted_kernels
+from .machine import Provenance, provenance
 from .measuring import measure_live
 from .problem import Problem
 from .profiling import TimeStats, parse_trace
@@ -91,7 +92,8 @@ def run(
             )
         return _replay(found, label or name.removeprefix("function "))
     device = _device(device)
-    live, failure = measure_live(function, problem, device, direction, seed)
+    with noticing_interpreted_kernels() as interpreted:
+        live, failure = measure_live(function, problem, device, direction, seed)
     if live is None:
         where = "this machine"
         if device.startswith("cuda"):
@@ -106,8 +108,8 @@ def run(
         label=label or name.removeprefix("function "),
         problem=problem.label,
         direction=direction,
-        provenance=provenance(device),
-        **live,
+        provenance=_provenance(device, interpreted()),
+        **live | ({"time": None} if interpreted() else {}),
     )
     folder = recordings.recording_folder()
     if folder is not None and device.startswith("cuda"):
@@ -136,8 +138,10 @@ def measure(
         rows = found.numbers["rows"]
         return Measurement(experiment.__name__, pd.DataFrame(rows), found.provenance.as_recorded())
     device = _device(None)
-    rows = experiment(**settings)
-    result = Measurement(experiment.__name__, pd.DataFrame(rows), provenance(device))
+    with noticing_interpreted_kernels() as interpreted:
+        rows = experiment(**settings)
+    source_of_rows = _provenance(device, interpreted())
+    result = Measurement(experiment.__name__, pd.DataFrame(rows), source_of_rows)
     folder = recordings.recording_folder()
     if folder is not None:
         recording = Recording(
@@ -173,6 +177,14 @@ def _replays(source: Source, device: object) -> bool:
     if source == "auto" and device is not None:  # a device that is named is measured on
         return False
     return resolve_source(source) == "recorded"
+
+
+def _provenance(device: str, interpreted: bool) -> Provenance:
+    if not interpreted:
+        return provenance(device)
+    from .kernels.precision import provenance as of_kernels  # triton is imported by now
+
+    return of_kernels(device)
 
 
 def _device(device: str | torch.device | None) -> str:

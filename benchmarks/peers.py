@@ -8,7 +8,6 @@ from collections.abc import Callable
 import torch
 
 from attnlab_helpers.attention import IMPLEMENTATIONS, UnsupportedProblem
-from attnlab_helpers.attention.flash_triton import FLASH_TRITON
 from attnlab_helpers.problem import AttentionProblem
 
 OURS = "flash_triton"
@@ -53,8 +52,7 @@ def contestant(name: str, problem: AttentionProblem) -> Callable[..., torch.Tens
             raise UnsupportedProblem("its score matrices do not fit the GPU's memory.")
     if name == "flex":
         return _flex(problem)
-    function = FLASH_TRITON if name == OURS else IMPLEMENTATIONS[name]
-    return functools.partial(function, causal=problem.causal, scale=problem.scale)
+    return functools.partial(IMPLEMENTATIONS[name], causal=problem.causal, scale=problem.scale)
 
 
 def _flex(problem: AttentionProblem) -> Callable[..., torch.Tensor]:

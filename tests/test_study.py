@@ -2,6 +2,8 @@
 
 import functools
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 from attnlab_helpers import NoRecording, recordings, study
 from attnlab_helpers.attention import IMPLEMENTATIONS
 from attnlab_helpers.fingerprint import fingerprint, own_fingerprint
+from attnlab_helpers.kernels import mode
 from attnlab_helpers.machine import provenance
 from attnlab_helpers.problem import PROFILING_POST, AttentionProblem, TensorProblem
 from attnlab_helpers.recordings import Recording
@@ -308,3 +311,32 @@ def test_a_function_is_known_by_its_own_code_when_all_that_it_uses_was_recorded(
     assert study._known_marks(uses(doubled))[1] == own_fingerprint(uses(doubled))
     with pytest.raises(NoRecording, match="changed since"):
         run(uses(halved), problem, source="recorded")
+
+
+@pytest.mark.skipif(mode() != "interpreter", reason="kernels are compiled here, or missing")
+def test_a_run_in_the_interpreter_shows_no_time() -> None:
+    problem = AttentionProblem(1, 2, 20, 16, dtype="float32", causal=True)
+    ours = run("flash_triton", problem, device="cpu")
+    assert str(ours.provenance) == "interpreter (no timing)"
+    assert ours.time is None and ours.cpu_time_ns is None
+    with pytest.raises(ValueError, match="there is no timeline"):
+        ours.timeline()
+    plain = run("naive", problem, device="cpu")
+    assert plain.provenance.kind == "live" and plain.time is not None
+    both = compare(plain, ours).table
+    assert both["median_ns"].isna().tolist() == both["cpu_time_ns"].isna().tolist() == [False, True]
+
+
+def test_a_function_of_the_readers_own_that_is_interpreted_shows_no_time_either() -> None:
+    # In a process of its own, where nothing has loaded Triton before the call.
+    code = """
+from attnlab_helpers import AttentionProblem, run
+def mine(q, k, v, causal=False, scale=None):
+    from attnlab_helpers.attention.tiled import tiled_attention
+    return tiled_attention(q, k, v, causal=causal, scale=scale)
+print(run(mine, AttentionProblem(1, 1, 16, 16, dtype="float32"), device="cpu").provenance)
+"""
+    if mode() != "interpreter":
+        pytest.skip("kernels are compiled here, or missing")
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "interpreter (no timing)"

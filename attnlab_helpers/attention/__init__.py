@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .arguments import UnsupportedProblem
+from .flash_triton import FLASH_TRITON
 from .hub_flash import HUB_FLASH
 from .implementation import Implementation
 from .in_place import IN_PLACE
@@ -21,6 +22,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
         SDPA_CUDNN,
         SDPA_AUTO,
         HUB_FLASH,
+        FLASH_TRITON,
     )
 }
 

@@ -1,8 +1,7 @@
 """FlashAttention written in Triton, forward and backward, as an attention call.
 
 The kernels are in `kernels.flash_forward`, `flash_backward` and `flash_dq`. Triton is imported when
-the first call needs it. They are tested in Triton's interpreter and compile for every card, but
-have not run on a GPU yet; until they have, `attention.IMPLEMENTATIONS` does not list them.
+the first call needs it. What was measured on which GPU: benchmarks/NOTES.md.
 """
 
 from __future__ import annotations

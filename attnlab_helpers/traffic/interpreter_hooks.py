@@ -20,11 +20,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from ..kernels.replacing import replaced
 from ..quiet import OneSentence
 from ..triton_support import triton_mode
 from .launch_hooks import Launch, watching_launches
 from .pointer_bases import Bases
-from .replacing import replaced
 
 KNOWN_TO_WORK = "3.6 to 3.9"
 Kind = Literal["load", "store", "atomic"]

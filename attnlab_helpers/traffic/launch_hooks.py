@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..kernels.replacing import replaced
 from ..quiet import OneSentence
-from .replacing import replaced
 
 
 class NotCountable(OneSentence, TypeError):

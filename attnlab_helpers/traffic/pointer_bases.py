@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .replacing import replaced
+from ..kernels.replacing import replaced
 
 KEY = "attnlab_base"  # among the attributes that an interpreter's value carries
 
