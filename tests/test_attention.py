@@ -19,9 +19,17 @@ ON = pytest.mark.parametrize("device", DEVICES)
 UNIT_ROUNDOFF = {"float32": 2**-24, "float16": 2**-11, "bfloat16": 2**-8}
 
 
-def plain_pytorch(q, k, v, causal=False, scale=None, mask=None):
-    """The same formula in the same precision, as PyTorch's users write it: the error allowed."""
+def plain_pytorch(q, k, v, causal=False, scale=None, mask=None, both_sides=False):
+    """The same formula in the same precision, as PyTorch's users write it: the error allowed.
+
+    both_sides: with the root of the scale on q and on k, as PyTorch's math backend has it
+    (`_scaled_dot_product_attention_math`). That rounds four times where the scale alone may not
+    round at all.
+    """
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if both_sides:
+        root = math.sqrt(abs(scale))
+        q, k, scale = q * math.copysign(root, scale), k * root, 1.0
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
     scores = torch.matmul(q * scale, k.mT)
@@ -37,14 +45,18 @@ def plain_pytorch(q, k, v, causal=False, scale=None, mask=None):
     return weights @ v
 
 
-def assert_close_to_oracle(actual, q, k, v, **options):
+def assert_close_to_oracle(actual, q, k, v, written=({},), **options):
+    """written: the ways of writing plain PyTorch whose largest error counts."""
     expected = reference(q, k, v, **options)
     assert actual.shape == expected.shape and actual.dtype == q.dtype
     assert torch.isfinite(actual).all()
     if not expected.numel():
         return
     error = (actual.double() - expected).abs().max().item()
-    allowed = (plain_pytorch(q, k, v, **options).double() - expected).abs().max().item()
+    allowed = max(
+        (plain_pytorch(q, k, v, **options, **way).double() - expected).abs().max().item()
+        for way in written
+    )
     floor = UNIT_ROUNDOFF[str(q.dtype).removeprefix("torch.")] * expected.abs().max().item()
     assert error <= 2 * allowed + floor, f"error {error:.3g}, plain PyTorch {allowed:.3g}"
 
@@ -89,7 +101,9 @@ def test_any_problem(name, data) -> None:
         if kind == "bias with -inf":
             bias[torch.rand(bias.shape, generator=generator) > 0.5] = float("-inf")
         options["mask"] = bias
-    assert_close_to_oracle(IMPLEMENTATIONS[name](q, k, v, **options), q, k, v, **options)
+    written = ({}, {"both_sides": True}) if name.startswith("sdpa") else ({},)
+    actual = IMPLEMENTATIONS[name](q, k, v, **options)
+    assert_close_to_oracle(actual, q, k, v, written, **options)
 
 
 @EACH

@@ -55,23 +55,29 @@ class TimeStats:
 
 
 def time_call(
-    call: Callable[[], Any], device: str | torch.device, *, flush_l2: bool = True, warmup: int = 5
+    call: Callable[[], Any],
+    device: str | torch.device,
+    *,
+    flush_l2: bool = True,
+    warmup: int = 5,
+    target_ns: float = TARGET_NS,
 ) -> TimeStats:
     """Time `call` on `device`: CUDA events on a GPU, the wall clock on a CPU.
 
     On a GPU all calls are queued first and waited for once: waiting before each would measure
     the wait. Between the calls a buffer four times the L2 is written (`flush_l2`), which also
-    lets the CPU run ahead, so that a short call is not measured as its launch.
+    lets the CPU run ahead, so that a short call is not measured as its launch. target_ns: how
+    long to go on, within 10 to 200 calls.
     """
     for _ in range(max(1, warmup)):
         call()
     if torch.device(device).type == "cuda":
-        return _time_on_gpu(call, torch.device(device), flush_l2)
+        return _time_on_gpu(call, torch.device(device), flush_l2, target_ns)
     start = time.perf_counter_ns()
     call()
     estimate = time.perf_counter_ns() - start
     samples = []
-    for _ in range(_how_many(estimate)):
+    for _ in range(_how_many(estimate, target_ns)):
         start = time.perf_counter_ns()
         call()
         samples.append(float(time.perf_counter_ns() - start))
@@ -141,7 +147,9 @@ def time_in_graph(
     return TimeStats.of(samples[1:], "CUDA events", False)
 
 
-def _time_on_gpu(call: Callable[[], Any], device: torch.device, flush_l2: bool) -> TimeStats:
+def _time_on_gpu(
+    call: Callable[[], Any], device: torch.device, flush_l2: bool, target_ns: float
+) -> TimeStats:
     with torch.cuda.device(device):
         l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
         flush = torch.empty(4 * l2_bytes if flush_l2 else 0, dtype=torch.int8, device=device)
@@ -152,7 +160,7 @@ def _time_on_gpu(call: Callable[[], Any], device: torch.device, flush_l2: bool) 
         last.record()
         torch.cuda.synchronize()
         pairs = []
-        for _ in range(_how_many(first.elapsed_time(last) * 1e6)):
+        for _ in range(_how_many(first.elapsed_time(last) * 1e6, target_ns)):
             if flush_l2:
                 flush.zero_()
             start, end = _event(), _event()
@@ -169,5 +177,5 @@ def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)
 
 
-def _how_many(estimate_ns: float) -> int:
-    return int(min(MOST_SAMPLES, max(FEWEST_SAMPLES, TARGET_NS / max(estimate_ns, 1.0))))
+def _how_many(estimate_ns: float, target_ns: float) -> int:
+    return int(min(MOST_SAMPLES, max(FEWEST_SAMPLES, target_ns / max(estimate_ns, 1.0))))
