@@ -5,8 +5,9 @@
 writes results/attention_speed.csv (a row a cell: median, 20th and 80th percentile, FLOP/s, GPU,
 versions), a picture for each head dim and direction, and prints the ratios. The setting is that of
 the FlashAttention papers: hidden size 2048, a fixed number of tokens a call, causal counted as half
-(arXiv 2307.08691, section 4.1). The L2 cache is emptied before every call. Who is first changes from shape to shape: under load
-a card lowers its clock, and whoever comes first meets a cooler one.
+(arXiv 2307.08691, section 4.1). The L2 cache is emptied before every call. Who is first
+changes from shape to shape: under load a card lowers its clock, and whoever comes first meets a
+cooler one.
 """
 
 from __future__ import annotations
