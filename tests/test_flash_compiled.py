@@ -51,6 +51,7 @@ def compiled(kernel, head_dim, target):
     if kernel == "dq":
         arguments = (x, x, x, x, x, row, row, *strides * 5, *sizes, 1024, 0.1, 0.1, 0)
         return compiler.compile_triton(flash_dq_kernel, *arguments, **constants)
+    constants["ROW_DESCRIPTORS"] = False
     arguments = (x, x, x, x, x, x, row, row, *strides * 6, *sizes, 1024, 0.1, 0.1, 0)
     return compiler.compile_triton(flash_dkdv_kernel, *arguments, **constants)
 

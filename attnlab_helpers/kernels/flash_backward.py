@@ -55,7 +55,7 @@ def visit_queries(
     q_batch, q_head, q_row, q_column, do_batch, do_head, do_row, do_column,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_D: tl.constexpr,
     CAUSAL: tl.constexpr, MASKED: tl.constexpr, DESCRIPTORS: tl.constexpr,
-    PRECISION: tl.constexpr,
+    ROW_DESCRIPTORS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Algorithm 2's inner loop over the queries first..end, with a mask or without one."""
     for first_query in tl.range(first, end, BLOCK_Q):
@@ -65,7 +65,9 @@ def visit_queries(
         )  # fmt: skip
         queries = first_query + tl.arange(0, BLOCK_Q)
         scores = tl.dot(k, q.T, input_precision=PRECISION)
-        its_shift = load_statistics(shift, all_head, first_query, padded_len, BLOCK_Q, DESCRIPTORS)
+        its_shift = load_statistics(
+            shift, all_head, first_query, padded_len, BLOCK_Q, ROW_DESCRIPTORS
+        )
         powers = scores * scale_log2 - its_shift[None, :]
         if MASKED:
             limit = queries * 0 + (kv_len - 1)  # the last key that a query sees
@@ -79,7 +81,9 @@ def visit_queries(
         )  # fmt: skip
         dv = tl.dot(p.to(do.dtype), do, dv, input_precision=PRECISION)
         dp = tl.dot(v, do.T, input_precision=PRECISION)
-        its_delta = load_statistics(delta, all_head, first_query, padded_len, BLOCK_Q, DESCRIPTORS)
+        its_delta = load_statistics(
+            delta, all_head, first_query, padded_len, BLOCK_Q, ROW_DESCRIPTORS
+        )
         ds = (p * (dp - its_delta[None, :])).to(q.dtype)
         dk = tl.dot(ds, q, dk, input_precision=PRECISION)
     return dk, dv
@@ -98,6 +102,7 @@ def flash_dkdv_kernel(
     scale, scale_log2,
     offset,  # query i stands at the place of key i + offset
     CAUSAL: tl.constexpr, DESCRIPTORS: tl.constexpr,
+    ROW_DESCRIPTORS: tl.constexpr,  # for shift and delta
     PRECISION: tl.constexpr, HEAD_DIM: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
@@ -131,13 +136,13 @@ def flash_dkdv_kernel(
             dk_acc, dv_acc, k, v, keys, q_source, do_source, shift, delta,
             batch, head, all_head, first, unmasked, q_len, kv_len, padded_len, offset, scale_log2,
             q_batch, q_head, q_row, q_column, do_batch, do_head, do_row, do_column,
-            HEAD_DIM, BLOCK_Q, BLOCK_D, CAUSAL, True, DESCRIPTORS, PRECISION,
+            HEAD_DIM, BLOCK_Q, BLOCK_D, CAUSAL, True, DESCRIPTORS, ROW_DESCRIPTORS, PRECISION,
         )  # fmt: skip
         dk_acc, dv_acc = visit_queries(
             dk_acc, dv_acc, k, v, keys, q_source, do_source, shift, delta,
             batch, head, all_head, unmasked, q_len, q_len, kv_len, padded_len, offset, scale_log2,
             q_batch, q_head, q_row, q_column, do_batch, do_head, do_row, do_column,
-            HEAD_DIM, BLOCK_Q, BLOCK_D, CAUSAL, False, DESCRIPTORS, PRECISION,
+            HEAD_DIM, BLOCK_Q, BLOCK_D, CAUSAL, False, DESCRIPTORS, ROW_DESCRIPTORS, PRECISION,
         )  # fmt: skip
     store_rows(
         dk, dk_acc * scale, batch, kv_head, first_key, kv_len,

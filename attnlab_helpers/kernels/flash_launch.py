@@ -97,6 +97,7 @@ def launch_dkdv(
     batch, heads, q_len, head_dim = q.shape
     kv_heads, kv_len = k.shape[1:3]
     use = configuration.descriptors and all(map(fits_descriptor, (q, k, v, do)))
+    rows_too = use and configuration.block_q < 32 * configuration.num_warps
     blocks = triton.cdiv(kv_len, configuration.block_k)
     flash_dkdv_kernel[(blocks * batch * kv_heads,)](
         source(q, configuration.block_q, use),
@@ -104,14 +105,14 @@ def launch_dkdv(
         source(v, configuration.block_k, use),
         source(do, configuration.block_q, use),
         dk, dv,
-        statistics_source(shift, configuration.block_q, use),
-        statistics_source(delta, configuration.block_q, use),
+        statistics_source(shift, configuration.block_q, rows_too),
+        statistics_source(delta, configuration.block_q, rows_too),
         *q.stride(), *k.stride(), *v.stride(), *do.stride(), *dk.stride(), *dv.stride(),
         kv_heads, batch * kv_heads, heads // kv_heads,
         heads_at_once(q, batch * kv_heads),
         q_len, kv_len, blocks, delta.shape[1], scale, scale * LOG2_E,
         offset_of(q_len, kv_len, causal),
-        CAUSAL=bool(causal), DESCRIPTORS=use, PRECISION=precision,
+        CAUSAL=bool(causal), DESCRIPTORS=use, ROW_DESCRIPTORS=rows_too, PRECISION=precision,
         HEAD_DIM=head_dim, BLOCK_Q=configuration.block_q, BLOCK_K=configuration.block_k,
         BLOCK_D=padded(head_dim), num_warps=configuration.num_warps,
         num_stages=configuration.num_stages,

@@ -66,8 +66,9 @@ def load_statistics(
 ):
     """One number for each of ROWS queries, from (all heads, padded_len) float32.
 
-    Queries lie across in the tiles that want them. Loaded by address, each thread would fetch the
-    numbers of all its columns, so that a tile of 64 x 64 spends a third of its instructions here.
+    Queries lie across in the tiles that want them. By address, Triton (3.6) gives each thread one
+    number to fetch where there are as many as threads; where there are fewer, each fetches those
+    of all its columns, and a tile of 64 x 64 spends a third of its instructions here.
     """
     if DESCRIPTOR:
         found = tl.reshape(source.load([all_head, first_row]), [ROWS])
