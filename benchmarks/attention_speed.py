@@ -31,6 +31,7 @@ from attnlab_helpers.problem import AttentionProblem
 from attnlab_helpers.profiling import time_call
 
 HIDDEN, TOKENS = 2048, 32_768
+VERSIONS = ("python", "torch", "triton", "cuda", "driver", "cudnn")
 DIRECTIONS = ("forward", "backward")
 CELL_NS = 150_000_000  # how long one cell is measured
 # flex_attention is compiled for seconds, for each shape and direction anew.
@@ -149,6 +150,22 @@ def draw(frame: pd.DataFrame, folder: Path, source: Provenance) -> None:
         picture.save(folder / f"{direction}_d{head_dim}_{masking}.png")
 
 
+def report(frame: pd.DataFrame, source: Provenance) -> None:
+    """Print everyone's speed, our ratios, and which goals are missed."""
+    table = ratios(frame)
+    print(source)
+    print(table.to_string(index=False))
+    missed = short_of_a_goal(table)
+    print("\n".join(missed) if missed else "every goal is reached.")
+
+
+def source_of(frame: pd.DataFrame) -> Provenance:
+    """Where a table's numbers come from, as its rows say."""
+    row = frame.iloc[0]
+    versions = {name: str(row[name]) for name in VERSIONS if name in row}
+    return Provenance("recorded", row["gpu"], row["date"], versions)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure, write, print; 2 without a GPU."""
     parser = argparse.ArgumentParser(
@@ -162,12 +179,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--causal", type=int, nargs="+", choices=[0, 1], default=[1, 0])
     parser.add_argument("--contestants", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--directions", nargs="+", choices=DIRECTIONS, default=list(DIRECTIONS))
+    parser.add_argument("--table", type=Path, help="draw and compare a table that was measured")
     options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.table:
+        frame = pd.read_csv(options.table)
+        draw(frame, options.out, source_of(frame))
+        report(frame, source_of(frame))
+        return 0
     options.causal = [bool(causal) for causal in options.causal]
     if not torch.cuda.is_available():
         print("A benchmark needs a CUDA GPU; times from elsewhere would say nothing.")
         return 2
-    options.out.mkdir(parents=True, exist_ok=True)
     source = provenance("cuda")
     about = {"gpu": source.device, "date": source.date, **source.versions}
     rows: list[dict[str, Any]] = []
@@ -184,11 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
         torch.cuda.empty_cache()
     frame = pd.DataFrame(rows)
     draw(frame, options.out, source)
-    table = ratios(frame)
-    print(source)
-    print(table.to_string(index=False))
-    missed = short_of_a_goal(table)
-    print("\n".join(missed) if missed else "every goal is reached.")
+    report(frame, source)
     return 0
 
 

@@ -58,7 +58,8 @@ def contestant(name: str, problem: AttentionProblem) -> Callable[..., torch.Tens
 def _flex(problem: AttentionProblem) -> Callable[..., torch.Tensor]:
     """PyTorch's flex_attention as its own documentation asks for it: compiled, with a block mask.
 
-    It is compiled for each shape anew (dynamic=False), which gives its fastest kernels.
+    It is compiled for each shape anew (dynamic=False), which gives its fastest kernels. What was
+    compiled before is forgotten: after eight shapes torch.compile gives up and runs it eagerly.
     """
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -72,5 +73,6 @@ def _flex(problem: AttentionProblem) -> Callable[..., torch.Tensor]:
             problem.kv_len,
             device="cuda",
         )
+    torch.compiler.reset()
     compiled = torch.compile(flex_attention, dynamic=False)
     return functools.partial(compiled, block_mask=mask, scale=problem.scale)
