@@ -20,6 +20,7 @@ from attnlab_helpers.building.execute import execute
 from attnlab_helpers.report_template.page import TEMPLATES, Page, make_page
 
 LARGE_PAGE = 3_000_000
+GLOSSARY = Path("notebooks") / "GLOSSARY.md"
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,23 @@ def _machine() -> tuple[str, str]:
         return "", f"{type(error).__name__}: {error}"
 
 
+def _read(path: Path) -> nbformat.NotebookNode:
+    """A notebook; a Markdown file as a notebook of one text cell."""
+    if path.suffix == ".md":
+        text = nbformat.v4.new_markdown_cell(path.read_text(encoding="utf-8"))
+        return nbformat.v4.new_notebook(cells=[text])
+    return nbformat.read(path, as_version=4)
+
+
 def export(
     path: Path, target: Path, *, run: bool, pages: frozenset[str], foot: str, index: bool = False
 ) -> Page:
-    """Writes the page of one notebook to `target`; the notebook's own file is not touched.
+    """Writes the page of one notebook, or of a Markdown file, to `target`; `path` stays as it is.
 
     pages, index: what stands beside it and may be linked, see make_page.
     Raises CellFailed when a cell fails, and nbformat's errors for a file that is no notebook.
     """
-    notebook = nbformat.read(path, as_version=4)
+    notebook = _read(path)
     if run:
         execute(notebook, path.parent, path.stem)
     notebook = canonical(notebook)
@@ -87,8 +96,9 @@ def export_all(paths: list[Path], folder: Path, *, run: bool, index: bool) -> li
     pages = frozenset(path.stem for path in paths) | (there - {"index"})
     index = index or "index" in there
     exported = []
-    for path in paths:
-        print(f"{path.stem} ...", end=" ", flush=True)
+    for number, path in enumerate(paths):
+        bar = "#" * number + "-" * (len(paths) - number)
+        print(f"[{bar}] {path.stem} ...", end=" ", flush=True)
         target = folder / f"{path.stem}.html"
         # A page of an earlier run must not pass for the result of this one.
         target.unlink(missing_ok=True)
@@ -129,12 +139,15 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 1
     whole = not options.notebooks
+    if whole and GLOSSARY.is_file():
+        paths.append(GLOSSARY)  # the notebooks link to its terms
     exported = export_all(paths, options.folder, run=not options.no_execute, index=whole)
     if whole:
         write_index(options.folder / "index.html", exported, datetime.date.today().isoformat())
     failed = [one for one in exported if one.problem]
-    good = len(exported) - len(failed)
-    print(f"{good} of {len(exported)} notebooks exported to {options.folder}/")
+    notebooks = [one for one in exported if one.name != GLOSSARY.stem]
+    good = sum(not one.problem for one in notebooks)
+    print(f"{good} of {len(notebooks)} notebooks exported to {options.folder}/")
     for one in failed:
         print(f"\n{one.name} failed:\n{one.problem}", file=sys.stderr)
     return 1 if failed else 0

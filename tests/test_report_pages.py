@@ -165,6 +165,13 @@ def test_local_pictures_are_embedded_and_private_files_are_not(tmp_path):
     assert "../private/a.png" in note and "a picture is missing" in note
 
 
+def test_what_is_folded_stays_inside_its_details():
+    page = page_of(text("<details><summary>Hint</summary>\n\nRound *up*.\n\n</details>\n\nAfter."))
+    soup = BeautifulSoup(page.html, "html.parser")
+    folded = soup.find("details")
+    assert folded.find("em").get_text() == "up" and "After" not in folded.get_text()
+
+
 def test_a_missing_picture_is_told_wherever_it_was_wanted(tmp_path):
     page = page_of(
         text("![x](none.png) ![x](none.png) <img alt='y' src='gone.jpg'>"),

@@ -24,6 +24,7 @@ from attnlab_helpers.report_template.network import REMOTE, external_resources, 
 TEMPLATES = Path(__file__).parent
 NAV = '<nav aria-label="Contents" class="contents">'
 SHARED_PICTURES = "figures"
+MANY_HEADINGS = 60
 
 
 @dataclass
@@ -97,13 +98,20 @@ class _Renderer(IPythonRenderer):
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         target, hash_sign, anchor = url.partition("#")
-        notebook = Path(unquote(target))
-        if notebook.suffix == ".ipynb" and not REMOTE.match(url):
-            if notebook.stem not in self._pages:
+        other = Path(unquote(target))
+        # A text beside the notebooks, such as the glossary, is a page like theirs.
+        beside = other.suffix == ".md" and str(other) == other.name
+        if (other.suffix == ".ipynb" or beside) and not REMOTE.match(url):
+            if other.stem not in self._pages:
                 # A page travels without the notebooks, so a link to one would lead nowhere.
-                return f'<span title="{escape(notebook.name)}: not among these pages">{text}</span>'
-            url = f"{quote(notebook.stem)}.html{hash_sign}{anchor}"
+                return f'<span title="{escape(other.name)}: not among these pages">{text}</span>'
+            url = f"{quote(other.stem)}.html{hash_sign}{anchor}"
         return super().link(text, url, title)
+
+    def _html_embed_images(self, html: str) -> str:
+        # nbconvert parses each piece of HTML by itself and closes what is open in it: a hint's
+        # <details> would end before the hint. Where there is no picture, nothing is to be done.
+        return super()._html_embed_images(html) if "<img" in html.lower() else html
 
     def _src_to_base64(self, src: str) -> str | None:
         # nbconvert embeds files beside the notebook only, so that a notebook cannot pull a
@@ -166,8 +174,13 @@ class _Exporter(HTMLExporter):
 
 
 def _contents(headings: list[tuple[int, str, str]]) -> str:
-    """A list of the second and third level headings; nothing when there are fewer than two."""
+    """A list of the second and third level headings; nothing when there are fewer than two.
+
+    A page with very many, such as the glossary, gets the second level only.
+    """
     shown = [heading for heading in headings if heading[0] in (2, 3)]
+    if len(shown) > MANY_HEADINGS:
+        shown = [heading for heading in shown if heading[0] == 2]
     if len(shown) < 2:
         return ""
     parts, deep = ["<ul>"], False
