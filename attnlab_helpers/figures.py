@@ -39,11 +39,40 @@ def the_machine() -> Any:
     return hardware(find("H200"))
 
 
+def speed_over_length() -> Any:
+    """TFLOP/s of attention's kernels over the length, as notebook 08 recorded it."""
+    from .plots import curves
+    from .recordings import find
+
+    names = ("naive", "sdpa_efficient", "sdpa_flash", "sdpa_cudnn", "flash_triton")
+    recorded = {
+        name: find("function speed_over_length", f"name-{name}", "measurement", fingerprints=None)
+        for name in names
+    }
+    yours = find("function speed_of_yours", "default", "measurement", fingerprints=None)
+    recorded["notebook 08's"] = yours
+    rows = yours.numbers["rows"]
+    return curves(
+        [row["tokens"] for row in rows],
+        {
+            name: [row["flops"] / row["median_ns"] / 1000 for row in one.numbers["rows"]]
+            for name, one in recorded.items()
+        },
+        title="Causal attention, bfloat16, head dim 64, 16,384 tokens a call",
+        x_label="tokens a text",
+        y_label="TFLOP/s",
+        unit="",
+        log_y=False,
+        provenance=yours.provenance.as_recorded(),
+    )
+
+
 # File name -> what draws it. The name says what the picture shows.
 FIGURES: dict[str, Callable[[], Any]] = {
     "timeline_masked_fill_against_masked_fill_in_place": the_copy_is_gone,
     "tile_walk_of_one_block_of_queries": one_block_of_queries,
     "threads_blocks_and_memories_of_an_h200": the_machine,
+    "speed_of_attention_kernels_over_the_length": speed_over_length,
 }
 
 
