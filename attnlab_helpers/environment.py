@@ -1,22 +1,35 @@
 """Makes the virtual environment .venv that `make lab` and `make test` run in.
 
-Runs before anything is installed, so it uses the standard library only.
+From the network, or from the wheels/ that an offline kit (offline_kit.py) puts beside the
+package. Runs before anything is installed, so it uses the standard library only.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 # pyproject.toml says the same to pip; here it becomes a sentence before anything is made.
 OLDEST, NEWEST = (3, 11), (3, 13)
 INPUTS = ("pyproject.toml", "constraints.txt")
 STAMP = "attnlab-installed"
+# Wheels brought along for a machine without a network, and what they were chosen for:
+# {"python": "3.12", "without": ["torch", "triton"]}.
+WHEELS = "wheels"
+KIT = "kit.json"
+# Free space in bytes without which an installation is not begun (a torch without CUDA, installed,
+# takes 3 GB), and below which a failure of pip is put down to the disk.
+NEEDED_SPACE = 3_000_000_000
+FULL_DISK = 200_000_000
 
 
 class NoEnvironment(Exception):
@@ -66,6 +79,49 @@ def find_python(asked: str) -> str:
     )
 
 
+def read_kit(root: Path) -> dict | None:
+    """What the wheels in root/wheels were chosen for, or None where there are none."""
+    try:
+        return json.loads((root / WHEELS / KIT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _python_for(kit: dict, asked: str) -> str:
+    """A Python of the version that a kit's wheels are for. Raises NoEnvironment."""
+    wanted = kit["python"]
+    for candidate in (asked, f"python{wanted}"):
+        version = version_of(candidate)
+        if version is not None and wanted == f"{version[0]}.{version[1]}":
+            break
+    else:
+        raise NoEnvironment(
+            f"The wheels of this offline kit are for Python {wanted}, which was not found here. "
+            "Run the command again with PYTHON=... behind it if it is installed, or make the "
+            f'kit again for the Python of this machine: make offline-kit ARGS="--python 3.x"'
+        )
+    for name in kit["without"]:
+        # A virtual environment lends nothing to another one; only what it was made from does.
+        if _ask(candidate, f"import sys, {name}; sys.exit(sys.prefix != sys.base_prefix)") is None:
+            raise NoEnvironment(
+                f"This offline kit was made without {name}, because this machine was to have it, "
+                f"but {candidate} cannot import {name} or is a virtual environment itself. Name "
+                "the Python that has it, PYTHON=/path/to/python, or make the kit again without "
+                "the option."
+            )
+    return candidate
+
+
+def _check_space(root: Path) -> None:
+    free = shutil.disk_usage(root).free
+    if free < NEEDED_SPACE:
+        raise NoEnvironment(
+            f"The disk has {free / 1e9:.1f} GB left and the environment takes about "
+            f"{NEEDED_SPACE / 1e9:.0f} GB (8 GB where PyTorch comes with CUDA). Free some space, "
+            "or move this folder to a larger disk; then run the command again."
+        )
+
+
 def fingerprint(root: Path, python: str) -> str:
     """Changes when what is to be installed, the Python, or the folder's place changes.
 
@@ -77,7 +133,7 @@ def fingerprint(root: Path, python: str) -> str:
     return digest.hexdigest()
 
 
-def _create(environment: Path, python: str) -> None:
+def _create(environment: Path, python: str, *, system_packages: bool) -> None:
     if _ask(python, "import venv, ensurepip") is None:
         version = version_of(python) or OLDEST
         name = f"python{version[0]}.{version[1]}"
@@ -86,7 +142,8 @@ def _create(environment: Path, python: str) -> None:
             f"On Debian and Ubuntu: sudo apt install {name}-venv. Then run the command again."
         )
     print(f"Making a virtual environment in {environment.name} ...", flush=True)
-    command = [python, "-m", "venv", "--clear", str(environment)]
+    options = ["--clear", *(["--system-site-packages"] if system_packages else [])]
+    command = [python, "-m", "venv", *options, str(environment)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise NoEnvironment(
@@ -94,29 +151,59 @@ def _create(environment: Path, python: str) -> None:
         )
 
 
-def _install(root: Path, environment: Path) -> None:
+def patiently(command: list[str], doing: str, **options: Any) -> int:
+    """Runs a command that may take minutes, with a sign of life each half minute; its status.
+
+    doing: what is said to go on. options: subprocess.Popen's.
+    """
+    start = time.monotonic()
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, **options) as running:
+        while True:
+            try:
+                return running.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                print(f"  still {doing} ({time.monotonic() - start:.0f} s)", flush=True)
+
+
+def _install(root: Path, environment: Path, kit: dict | None) -> None:
+    source = (
+        f"from {WHEELS}/, without a network"
+        if kit
+        else "The first time this takes about four minutes, and longer where PyTorch comes with "
+        "CUDA (3 GB)"
+    )
     print(
-        "Installing PyTorch, JupyterLab and the rest. The first time this takes about four "
-        "minutes, and longer where PyTorch comes with CUDA (3 GB).",
-        flush=True,
+        f"Installing PyTorch, JupyterLab and the rest. {source[0].upper()}{source[1:]}.", flush=True
     )
     command = [str(python_of(environment)), "-m", "pip", "install"]
     # Errors only; the lines below tell the progress.
-    command += ["-qq", "--disable-pip-version-check", "-e", ".[lab,test]", "-c", "constraints.txt"]
+    command += ["-qq", "--disable-pip-version-check", "-e", ".[lab,test]"]
     # pip warns a root user about the system's packages; a virtual environment has none of them.
     variables = os.environ | {"PIP_ROOT_USER_ACTION": "ignore"}
+    if kit:
+        # As variables they also reach the pip that builds the package. The wheels are one version
+        # each, and a torch that the machine had before has its own: so no constraints.
+        variables |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": (root / WHEELS).as_uri()}
+    else:
+        command += ["-c", "constraints.txt"]
     start = time.monotonic()
-    with subprocess.Popen(command, cwd=root, env=variables, stdin=subprocess.DEVNULL) as pip:
-        while True:
-            try:
-                status = pip.wait(timeout=30)
-                break
-            except subprocess.TimeoutExpired:
-                print(f"  still installing ({time.monotonic() - start:.0f} s)", flush=True)
+    status = patiently(command, "installing", cwd=root, env=variables)
     if status:
+        # pip unpacks in the folder for temporary files, which is a small disk on some machines.
+        full = [
+            str(place)
+            for place in (root, Path(tempfile.gettempdir()))
+            if shutil.disk_usage(place).free < FULL_DISK
+        ]
+        cause = (
+            f"The disk that holds {full[0]} is full. Free some space (or set TMPDIR to a folder on "
+            "a larger disk)"
+            if full
+            else "Check the network and the free space on the disk"
+        )
         raise NoEnvironment(
-            "pip could not install everything; its message stands above. Check the network and "
-            "the free space on the disk, then run the same command again: it goes on from here."
+            f"pip could not install everything; its message stands above. {cause}, then run the "
+            "same command again: it goes on from here."
         )
     print(f"Installed in {time.monotonic() - start:.0f} s.", flush=True)
 
@@ -131,15 +218,18 @@ def ensure(root: Path, asked: str) -> Path:
     python = python_of(environment)
     stamp = environment / STAMP
     version = version_of(str(python))
+    kit = read_kit(root)
     if version is None or not OLDEST <= version <= NEWEST:
         # None there, half made, its Python removed since, or a version that cannot be used.
-        _create(environment, find_python(asked))
+        base = _python_for(kit, asked) if kit else find_python(asked)
+        _check_space(root)
+        _create(environment, base, system_packages=bool(kit and kit["without"]))
     elif stamp.is_file() and stamp.read_text() == fingerprint(root, str(python)):
         return python
     if _ask(str(python), "import pip") is None:
         # Some tools make environments without pip; the standard library holds a copy.
         _ask(str(python), "import ensurepip; ensurepip.bootstrap()")
-    _install(root, environment)
+    _install(root, environment, kit)
     stamp.write_text(fingerprint(root, str(python)))
     return python
 

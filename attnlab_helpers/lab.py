@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from attnlab_helpers.missing_gpu import why_no_gpu
+
 FIRST = "00_start_here.ipynb"
 
 
@@ -86,6 +88,9 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 1
     trust(root / "notebooks")
+    reason = why_no_gpu()
+    if reason:
+        print(f"{reason} Until then GPU results are replayed from recordings.", flush=True)
     display = has_display(sys.platform, os.environ)
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     if not display:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import pandas as pd
 import torch
 
+from .missing_gpu import why_no_gpu
 from .quiet import hold_c_stderr
 from .triton_support import BF16_TENSOR_CORES_FROM, TRITON_MODES, TritonMode, triton_mode
 
@@ -71,6 +72,7 @@ class Machine:
     "no GPU" (triton compiles, but nothing here can run the kernels), "set too late"
     (TRITON_INTERPRET was set after triton was imported) or "missing".
     profiler: "CPU and GPU", "CPU only", or "refused: " and the reason.
+    gpu_problem: why an NVIDIA GPU that is here cannot be used; "" in every other case.
     """
 
     system: str
@@ -82,6 +84,7 @@ class Machine:
     triton: TritonMode
     profiler: str
     versions: Mapping[str, str]
+    gpu_problem: str = ""
 
     @property
     def device(self) -> str:
@@ -96,6 +99,8 @@ class Machine:
     def table(self) -> pd.DataFrame:
         """One row a question, for `00_start_here` and the reports' index."""
         gpu = "none: GPU results are replayed from recordings, and say so"
+        if self.gpu_problem:
+            gpu = f"{self.gpu_problem} Until then {gpu.removeprefix('none: ')}"
         tensor_cores = "no GPU"
         if self.gpu and self.capability:
             memory = f", {self.gpu_memory / 2**30:.0f} GiB" if self.gpu_memory else ""
@@ -174,6 +179,7 @@ def this_machine() -> Machine:
         triton=triton_mode(has_gpu),
         profiler=_profiler_state(has_gpu),
         versions=versions(),
+        gpu_problem="" if has_gpu else why_no_gpu(),
     )
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "attnlab_helpers"
 # From left to right; a module may import from its own place or from further left.
 ORDER = (
-    {"quiet", "units", "environment", "options", "triton_support"},
+    {"quiet", "units", "environment", "options", "triton_support", "missing_gpu"},
     {"machine", "gpus"},
     {"problem"},
     {"kernels"},
@@ -23,7 +23,7 @@ ORDER = (
     {"plots"},
     {"__init__"},
     {"building", "record", "figures"},
-    {"report_template", "reports", "lab"},
+    {"report_template", "reports", "lab", "offline_kit"},
 )
 # Pictures stand to the right of results, but a result may be asked to draw itself: these load
 # `plots` inside a method, when it is called.

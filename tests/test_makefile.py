@@ -11,7 +11,17 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGETS = ("lab", "test", "reports", "notebooks", "record", "figures", "format")
+TARGETS = (
+    "lab",
+    "test",
+    "test-browser",
+    "reports",
+    "notebooks",
+    "record",
+    "figures",
+    "offline-kit",
+    "format",
+)
 
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 

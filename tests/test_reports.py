@@ -185,14 +185,3 @@ def test_numbers_in_tables_stand_at_the_right(tmp_path):
     target.write_text(page.html, encoding="utf-8")
     document, _ = open_in_browser(target, tmp_path / "profile")
     assert "aligned left,right,left,right" in document
-
-
-@needs_browser
-@pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_series_opens_without_a_request(path, tmp_path):
-    target = tmp_path / "page.html"
-    reports.export(path, target, run=False, pages=frozenset(), foot="")
-    document, asked = open_in_browser(target, tmp_path / "profile")
-    assert "</main>" in document
-    assert asked == []

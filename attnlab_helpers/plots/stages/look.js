@@ -17,7 +17,7 @@ const STYLE = `
 .attnlab-stages-live pre.pane{position:relative;height:var(--high,374px);margin:0;padding:4px 0;overflow:auto;background:#fff;color:#1b1f24;border:0;font:12px/17px "DejaVu Sans Mono",ui-monospace,Menlo,Consolas,monospace;white-space:pre;cursor:pointer}
 .attnlab-stages-live .row{display:block;width:max-content;min-width:100%;box-sizing:border-box;border-left:4px solid transparent;padding-right:12px}
 .attnlab-stages-live .row span{font:inherit}
-.attnlab-stages-live .no,.attnlab-stages-live .made{display:inline-block;text-align:right;color:#57606a;user-select:none;-webkit-user-select:none}
+.attnlab-stages-live .no,.attnlab-stages-live .made{display:inline-block;text-align:right;color:#4a525b;user-select:none;-webkit-user-select:none}
 .attnlab-stages-live .no{width:4.6ch;margin-right:1ch}
 .attnlab-stages-live .made{width:5.6ch;padding-right:.4ch;font-size:11px}
 .attnlab-stages-live .none{color:#57606a}
@@ -25,7 +25,7 @@ const STYLE = `
 .attnlab-stages-live .h2 .no{background:#a5e0cc}.attnlab-stages-live .h3 .no{background:#f0cfe1}
 .attnlab-stages-live .h4 .no{background:#d8cff0}.attnlab-stages-live .h5 .no{background:#f6f0a0}
 .attnlab-stages-live .row.on{background:#fff1c2;border-left-color:#b36f00}
-.attnlab-stages-live .row.on .no{background:#b36f00;color:#fff;font-weight:bold}
+.attnlab-stages-live .row.on .no{background:#9a5f00;color:#fff;font-weight:bold}
 .attnlab-stages-live .row.at{outline:1px dashed #1b1f24;outline-offset:-1px}
 .attnlab-stages-live b{color:#005a8c;font-weight:bold}.attnlab-stages-live i{color:#57606a;font-style:italic}
 .attnlab-stages-live .s{color:#007a58}.attnlab-stages-live .n{color:#8a4a00}

@@ -21,6 +21,7 @@ class Pane {
       const row = make("span", this.pre, { className: "row", id: this.id + i });
       row.setAttribute("role", "option");
       row.setAttribute("aria-selected", "false");
+      if (!line.slice(bar + 2).trim()) row.setAttribute("aria-label", "blank line");
       make("span", row, { className: "no", textContent: number ? number + " " : "" });
       const times = made && made.has(number) ? "\u00d7" + made.get(number) + " " : "";
       if (made) make("span", row, { className: "made", textContent: times });
