@@ -106,7 +106,7 @@ def ratios(frame: pd.DataFrame) -> pd.DataFrame:
     wide = frame.pivot_table(index=keys, columns="contestant", values="tflops", sort=False)
     for peer in ("sdpa_flash", "sdpa_cudnn"):
         if OURS in wide and peer in wide:
-            wide[f"x {peer}"] = (wide[OURS] / wide[peer]).round(2)
+            wide[f"x {peer}"] = wide[OURS] / wide[peer]
     return wide.reset_index()
 
 
@@ -154,7 +154,7 @@ def report(frame: pd.DataFrame, source: Provenance) -> None:
     """Print everyone's speed, our ratios, and which goals are missed."""
     table = ratios(frame)
     print(source)
-    print(table.to_string(index=False))
+    print(table.round(2).to_string(index=False))
     missed = short_of_a_goal(table)
     print("\n".join(missed) if missed else "every goal is reached.")
 

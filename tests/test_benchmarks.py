@@ -1,0 +1,143 @@
+"""The benchmarks' own arithmetic, without a GPU: who wins, what is missed, what the notes say."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+RESULTS = BENCHMARKS / "results"
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """The scripts as modules: they are run from their own folder."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        yield {name: importlib.import_module(name) for name in ("attention_speed", "tune")}
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+def test_the_tuner_takes_the_best_under_load_of_each_kind(scripts, monkeypatch) -> None:
+    tune = scripts["tune"]
+    clock = {"quick": 0, "loaded": 0}
+
+    class Bench:
+        def __init__(self, problem) -> None:
+            self.problem = problem
+
+        def call(self, kernel, configuration) -> float:
+            # On a cool card more warps win; under load fewer do.
+            return float(configuration.num_warps * 100 + configuration.block_q)
+
+    class Pool:
+        def __init__(self, *_) -> None: ...
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_) -> None: ...
+        def map(self, *_, **__) -> None: ...
+
+    def quick(call) -> float:
+        clock["quick"] += 1
+        return 1e6 / call()
+
+    def loaded(call) -> float:
+        clock["loaded"] += 1
+        return call()
+
+    context = type("Context", (), {"Pool": Pool})
+    monkeypatch.setattr(tune.multiprocessing, "get_context", lambda _: context)
+    monkeypatch.setattr(tune, "Bench", Bench)
+    monkeypatch.setattr(tune, "milliseconds", quick)
+    monkeypatch.setattr(tune, "under_load", loaded)
+    wrong = (128, 128)
+    monkeypatch.setattr(
+        tune, "fault", lambda _, one, __: "wrong" if (one.block_q, one.block_k) == wrong else None
+    )
+    frame = tune.tune(["forward"], [64], [True], workers=2)
+    good = frame[frame["fault"].isna()]
+    assert len(good) < len(frame)
+    found = tune.winners(frame)["forward"]["64"]
+    assert found.keys() == {"short", "long"}
+    for row in found.values():
+        assert (row["block_q"], row["block_k"]) != wrong and row["descriptors"] is True
+    # Of the two that were quickest, the one that is better under load.
+    finalists = frame.dropna(subset=["long under load"])
+    assert len(finalists) == tune.FINALISTS
+    best = finalists.loc[finalists["long under load"].idxmin()]
+    assert found["long"]["block_q"] == best["block_q"]
+    assert found["long"]["num_warps"] == best["num_warps"]
+    shapes = sum(len(shapes) for shapes in tune.SHAPES.values())
+    assert clock == {"quick": shapes * len(good), "loaded": shapes * tune.FINALISTS}
+
+
+def row(contestant, direction, tflops, length=4096, head_dim=64):
+    return {
+        "contestant": contestant,
+        "direction": direction,
+        "head_dim": head_dim,
+        "causal": True,
+        "length": length,
+        "tflops": tflops,
+    }
+
+
+def test_missed_goals_are_told_and_only_those_that_count(scripts) -> None:
+    speed = scripts["attention_speed"]
+    frame = pd.DataFrame(
+        [
+            row("flash_triton", "forward", 130.0),
+            row("sdpa_flash", "forward", 100.0),  # 1.3: reached
+            row("sdpa_cudnn", "forward", 145.0),  # 0.897: missed
+            row("flash_triton", "forward", 1.0, length=512),
+            row("sdpa_flash", "forward", 100.0, length=512),  # below 1k: no goal
+            row("flash_triton", "forward", 1.0, head_dim=256),
+            row("sdpa_flash", "forward", 100.0, head_dim=256),  # no goal either
+        ]
+    )
+    table = speed.ratios(frame)
+    (missed,) = speed.short_of_a_goal(table)
+    assert "0.90 x sdpa_cudnn" in missed and "forward, head dim 64, causal, 4096" in missed
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("attention_speed*.csv")), ids=lambda p: p.stem)
+def test_a_kept_table_can_be_drawn_and_compared(path, scripts, tmp_path, capsys) -> None:
+    assert scripts["attention_speed"].main(["--table", str(path), "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "recorded on NVIDIA H200" in printed and "x sdpa_cudnn" in printed
+    assert list(tmp_path.glob("*.png")) or path.stem.endswith("256")  # one length is no curve
+
+
+def kept(name):
+    frame = pd.read_csv(RESULTS / name)
+    keys = ["head_dim", "causal", "length"]
+    return frame.pivot_table(index=keys, columns=["direction", "contestant"], values="tflops")
+
+
+def test_the_numbers_in_the_notes_are_those_of_the_tables() -> None:
+    notes = (BENCHMARKS / "NOTES.md").read_text(encoding="utf-8")
+    first, second = (part for part in notes.split("| head dim | masking | length |")[1:3])
+    tables = (
+        (first, kept("attention_speed.csv")),
+        (second, kept("attention_speed_before_the_last_tuning.csv")),
+    )
+    for text, table in tables:
+        rows = re.findall(r"^\| (\d+) \| (causal|full) \| ([\d,]+) \| (.+) \|$", text, re.M)
+        assert rows
+        for head_dim, masking, length, numbers in rows:
+            one = table.loc[(int(head_dim), masking == "causal", int(length.replace(",", "")))]
+            said = [float(number) for number in numbers.split(" | ")]
+            expected = []
+            for direction in ("forward", "backward"):
+                ours = one[direction, "flash_triton"]
+                expected += [
+                    round(ours),
+                    round(ours / one[direction, "sdpa_flash"], 2),
+                    round(ours / one[direction, "sdpa_cudnn"], 2),
+                ]
+            assert said == pytest.approx(expected, abs=0.5001e-2), (head_dim, masking, length)
