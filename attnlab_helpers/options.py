@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -26,7 +27,12 @@ def check_scale(scale: Any) -> None:
     """Raise ValueError unless scale is None or a finite number."""
     if scale is None:
         return
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not math.isfinite(scale):
+    number = isinstance(scale, numbers.Real) and not isinstance(scale, bool)  # NumPy's, too
+    try:
+        finite = number and math.isfinite(scale)
+    except OverflowError:  # a whole number too large for a float
+        finite = False
+    if not finite:
         raise ValueError(f"scale must be a finite number, not {scale!r}.")
 
 

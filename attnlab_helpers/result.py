@@ -77,8 +77,13 @@ class Run:
         return self.call_trace.operators
 
     @property
-    def gpu_time_ns(self) -> int:
-        """GPU work of one call: the sum of its activities, in nanoseconds (mean of the calls)."""
+    def gpu_time_ns(self) -> int | None:
+        """GPU work of one call: the sum of its activities, in nanoseconds (mean of the calls).
+
+        None where Triton's interpreter ran kernels.
+        """
+        if self.provenance.kind == "interpreter":
+            return None
         totals = [int(call.kernels["duration_ns"].sum()) for call in self.calls]
         return round(sum(totals) / len(totals))
 
@@ -96,8 +101,9 @@ class Run:
 
         calls; cpu_total_ns and device_total_ns (children included); cpu_self_ns and
         device_self_ns (without them). Self columns add up to the whole; totals count nested
-        time again.
+        time again. ValueError where Triton's interpreter ran kernels.
         """
+        self._refuse_times("table of times")
         operators = self.operators
         table = operators.groupby("name", sort=False).agg(
             calls=("name", "size"),
@@ -114,14 +120,17 @@ class Run:
 
         ValueError where Triton's interpreter ran kernels: it has no times to draw.
         """
-        if self.provenance.kind == "interpreter":
-            raise ValueError(
-                f"{self.label} ran in Triton's interpreter, whose times say nothing: there is no "
-                "timeline. On a GPU there is one, live or recorded."
-            )
+        self._refuse_times("timeline")
         from .plots.timeline import timeline  # pictures stand to the right; loaded when asked for
 
         return timeline(self, guess=guess)
+
+    def _refuse_times(self, what: str) -> None:
+        if self.provenance.kind == "interpreter":
+            raise ValueError(
+                f"{self.label} ran in Triton's interpreter, whose times say nothing: there is no "
+                f"{what}. On a GPU there is one, live or recorded."
+            )
 
     def __repr__(self) -> str:
         return (

@@ -101,8 +101,11 @@ def test_missed_goals_are_told_and_only_those_that_count(scripts) -> None:
         ]
     )
     table = speed.ratios(frame)
-    (missed,) = speed.short_of_a_goal(table)
-    assert "0.90 x sdpa_cudnn" in missed and "forward, head dim 64, causal, 4096" in missed
+    cells = speed.judged(table)
+    assert len(cells) == 2
+    ((missed, ratio, goal),) = [cell for cell in cells if cell[1] < cell[2]]
+    assert "forward, head dim 64, causal, 4096" in missed and "sdpa_cudnn" in missed
+    assert ratio == 130 / 145 and goal == 0.9  # 0.897 is not 0.9
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("attention_speed*.csv")), ids=lambda p: p.stem)
@@ -110,6 +113,8 @@ def test_a_kept_table_can_be_drawn_and_compared(path, scripts, tmp_path, capsys)
     assert scripts["attention_speed"].main(["--table", str(path), "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "recorded on NVIDIA H200" in printed and "x sdpa_cudnn" in printed
+    assert re.search(r"^\d+ of \d+ goals in this table are reached\.$", printed, re.M)
+    assert ("0 of 0 goals" in printed) == path.stem.endswith("256")
     assert list(tmp_path.glob("*.png")) or path.stem.endswith("256")  # one length is no curve
 
 
@@ -141,3 +146,11 @@ def test_the_numbers_in_the_notes_are_those_of_the_tables() -> None:
                     round(ours / one[direction, "sdpa_cudnn"], 2),
                 ]
             assert said == pytest.approx(expected, abs=0.5001e-2), (head_dim, masking, length)
+
+
+def test_what_is_no_table_of_ours_is_refused_in_a_sentence(scripts, tmp_path, capsys) -> None:
+    main = scripts["attention_speed"].main
+    for path in (RESULTS / "tuning.csv", tmp_path / "none.csv", BENCHMARKS / "NOTES.md"):
+        assert main(["--table", str(path), "--out", str(tmp_path / "out")]) == 2
+        assert "is no table of this benchmark" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()

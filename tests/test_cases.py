@@ -26,7 +26,7 @@ CASES = {
     "N32": "test_n32_float64_is_computed_in_float64",
     "N33": "test_n33_empty_problems_have_empty_results",
     "N35": "does not apply: no implementation here has dropout.",
-    "N37": "test_dq_added_up_by_atomics_is_right_too",
+    "N37": "test_200_launches_give_finite_and_equal_results",
     "N38": "test_n38_in_place_gives_gradients_and_leaves_the_callers_tensors_alone",
     "N39": "test_n39_the_mask_has_an_effect",
     "S01": "test_s01_head_dims_off_eight_are_right_or_refused_with_the_reason",

@@ -4,18 +4,21 @@ Cases that do not apply: N01, N03, N39 (it takes no mask, see N32), N35 (there i
 (nothing is done in place), N37 in the interpreter (one program after the other: see the GPU tests).
 """
 
+import concurrent.futures
+
 import pytest
 import torch
 from test_flash_triton import (
     ALIGNMENTS,
     CAN_RUN,
+    COMPILED,
     DEVICE,
     assert_right,
     problem,
     with_gradients,
 )
 
-from attnlab_helpers.attention import UnsupportedProblem, reference
+from attnlab_helpers.attention import IMPLEMENTATIONS, UnsupportedProblem, reference
 from attnlab_helpers.attention.flash_triton import flash_triton
 from attnlab_helpers.problem import AttentionProblem
 
@@ -154,3 +157,33 @@ def test_s17_strongly_negative_scores_leave_gradients_finite() -> None:
     found = with_gradients(flash_triton, (q, k, v), torch.ones_like(q))
     assert all(torch.isfinite(tensor).all() for tensor in found)
     assert found[3].any()
+
+
+@CAN_RUN
+def test_a_sign_that_pytorch_keeps_in_a_flag_is_seen() -> None:
+    flagged = torch.randn(3, 1, 2, 20, 16, dtype=torch.complex64, device=DEVICE).conj().imag
+    assert flagged.is_neg()
+    do = torch.randn(1, 2, 20, 16, dtype=torch.complex64, device=DEVICE).conj().imag
+    leaves = [tensor.detach() for tensor in flagged]
+    assert_right(leaves, do, causal=True)
+
+
+@CAN_RUN
+@pytest.mark.skipif(COMPILED, reason="autocast on the CPU")
+def test_autocast_lowers_float32_as_pytorchs_attention_does() -> None:
+    q, k, v = AttentionProblem(1, 2, 20, 16, dtype="float32").tensors("cpu")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = flash_triton(q, k, v)
+        theirs = IMPLEMENTATIONS["sdpa_auto"](q, k, v)
+    assert found.dtype == theirs.dtype == torch.bfloat16
+    lowered = flash_triton(*(tensor.bfloat16() for tensor in (q, k, v)))
+    assert torch.equal(found, lowered)
+
+
+@CAN_RUN
+def test_several_threads_may_call_it() -> None:
+    q, k, v = AttentionProblem(1, 2, 40, 16, dtype="float32").tensors(DEVICE)
+    alone = flash_triton(q, k, v, causal=True)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: flash_triton(q, k, v, causal=True), range(8)))
+    assert all(torch.equal(one, alone) for one in found)

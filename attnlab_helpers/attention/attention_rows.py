@@ -63,7 +63,12 @@ def _row_numbers(
     """The rows from 0, as a tensor of whole numbers on the device."""
     if rows is None:
         return torch.arange(q_len, device=device)
-    numbers = torch.as_tensor(rows, device=device)
+    try:
+        numbers = torch.as_tensor(rows, device=device)
+    except (RuntimeError, ValueError) as error:  # a slice, a generator, a list of lists
+        raise TypeError(
+            f"rows must be a list of whole numbers, such as [0, 5], not {rows!r}."
+        ) from error
     whole = not (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool)
     if numbers.dim() != 1 or not (whole or not numbers.numel()):
         raise TypeError(f"rows must be a list of whole numbers, such as [0, 5], not {rows!r}.")

@@ -7,6 +7,7 @@ from them, tile by tile.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -59,7 +60,7 @@ def _forward(
     if q.numel() == 0 or k.numel() == 0:
         return torch.zeros_like(q), _lse_of_equal_scores(q, k, options["causal"])
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    queries, keys, values = for_interpreter(q, k, v)
+    queries, keys, values = for_interpreter(*map(_plain, (q, k, v)))
     out = torch.empty(q.shape, dtype=queries.dtype, device=q.device)
 
     def launch(configuration: Configuration) -> None:
@@ -88,7 +89,7 @@ def _backward(
     if all(map(flash_launch.fits_descriptor, (q, k, v))) and not flash_launch.fits_descriptor(do):
         do = do.contiguous()  # one copy is cheaper than address by address in every kernel
     dtype = q.dtype
-    q, k, v, out, do = for_interpreter(q, k, v, out, do)
+    q, k, v, out, do = for_interpreter(*map(_plain, (q, k, v, out, do)))
     want_q, want_kv = wanted[0], wanted[1] or wanted[2]
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
     with _on_its_gpu(q):
@@ -156,5 +157,14 @@ def _lse_of_equal_scores(q: torch.Tensor, k: torch.Tensor, causal: Causal) -> to
     return seen.float().log2().expand(q.shape[:3]).contiguous()
 
 
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with its sign in its numbers; PyTorch keeps that of `z.conj().imag` in a flag."""
+    return tensor.resolve_neg()
+
+
+# Triton's interpreter keeps the place in the grid for the whole process.
+_INTERPRETER = threading.RLock()
+
+
 def _on_its_gpu(q: torch.Tensor) -> contextlib.AbstractContextManager[Any]:
-    return torch.cuda.device(q.device) if q.is_cuda else contextlib.nullcontext()
+    return torch.cuda.device(q.device) if q.is_cuda else _INTERPRETER

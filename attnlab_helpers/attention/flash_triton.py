@@ -27,8 +27,7 @@ Multiplication = Literal["ieee", "tf32"]
 class FlashCall:
     """A checked call: q (batch, heads, q_len, head_dim); k, v (batch, kv_heads, kv_len, head_dim).
 
-    scale: positive; a sign is in q, and for a scale of zero q is zero. precision: how float32 is
-    multiplied.
+    scale: of any sign. precision: how float32 is multiplied.
     """
 
     q: torch.Tensor
@@ -59,7 +58,9 @@ def flash_triton(
     the other dtypes are multiplied exactly and summed in float32. return_lse: also return
     log(sum(exp(scale * q k^T))) over the visible keys of each query, natural logarithm, (batch,
     heads, q_len), float32; it has no gradient. A query that sees no key has a result of zeros and
-    -inf there. A hidden value leaves no trace unless it is infinite or NaN (0 x NaN is NaN).
+    -inf there. A hidden value leaves no trace unless it is infinite or NaN (0 x NaN is NaN);
+    visible ones that are infinite may give NaN in other rows of their tile as well. Under autocast
+    float32 is lowered as PyTorch's own attention does it. A scale below 1e-38 counts as zero.
 
     Memory besides inputs, results and gradients: one float32 a query forward, two more backward.
     Two runs give the same bits, forward and backward: no two programs write to one place. In
@@ -108,12 +109,6 @@ def check_call(
             raise _unsupported(refusal)
     if scale is None:
         scale = 1.0 / math.sqrt(q.shape[3]) if q.shape[3] else 1.0
-    if scale < 0:
-        # The kernels take the largest score before they scale. Changing a sign is exact.
-        q, scale = -q, -scale
-    if scale < SMALLEST_SCALE:
-        # Hidden scores are -inf before they are scaled, and -inf x 0 is no number.
-        q, scale = q * 0.0, 1.0
     return FlashCall(q, k, v, float(scale), plain_causal(causal), precision)
 
 
@@ -121,7 +116,19 @@ def attend(call: FlashCall) -> tuple[torch.Tensor, torch.Tensor]:
     """(result, lse in powers of two) of a checked call; only the result has a gradient."""
     from .flash_autograd import FlashAttention  # imports triton
 
-    return FlashAttention.apply(call.q, call.k, call.v, call.scale, call.causal, call.precision)
+    q, k, v, scale = call.q, call.k, call.v, call.scale
+    device = q.device.type
+    if q.dtype == torch.float32 and torch.is_autocast_enabled(device):
+        # As PyTorch's own attention does under autocast.
+        lower = torch.get_autocast_dtype(device)
+        q, k, v = (tensor.to(lower) for tensor in (q, k, v))
+    if scale < 0:
+        # The kernels take the largest score before they scale. Changing a sign is exact.
+        q, scale = -q, -scale
+    if scale < SMALLEST_SCALE:
+        # Hidden scores are -inf before they are scaled, and -inf x 0 is no number.
+        q, scale = q * 0.0, 1.0
+    return FlashAttention.apply(q, k, v, scale, call.causal, call.precision)
 
 
 def compute(call: FlashCall) -> torch.Tensor:

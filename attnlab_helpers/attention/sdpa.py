@@ -43,6 +43,8 @@ class SdpaCall:
     q (batch, heads, q_len, head_dim); k, v (batch, kv_heads, kv_len, head_dim). mask: boolean
     with True = take part, or a bias in q's dtype, or None. is_causal: upper-left, never together
     with a mask. grouped: fewer heads in k and v. dead_rows: True = the query sees no key.
+    q_factor: what q is multiplied by in each call (not here: a product that several backward
+    passes share could be gone backwards through once only).
     """
 
     q: torch.Tensor
@@ -53,6 +55,7 @@ class SdpaCall:
     is_causal: bool
     grouped: bool
     dead_rows: torch.Tensor | None
+    q_factor: float = 1.0
 
     def attend(self) -> torch.Tensor:
         """PyTorch's one line; shape and dtype of q.
@@ -61,7 +64,7 @@ class SdpaCall:
         afterwards, in a kernel of its own that only such calls pay for.
         """
         out = F.scaled_dot_product_attention(
-            self.q,
+            self.q if self.q_factor == 1.0 else self.q * self.q_factor,
             self.k,
             self.v,
             attn_mask=self.mask,
@@ -104,13 +107,13 @@ def translate(
         attn_mask = checked.bias.masked_fill(checked.hidden, float("-inf"))
     if attn_mask is not None and attn_mask.dim() < 2:  # PyTorch wants at least (q_len, kv_len)
         attn_mask = attn_mask.reshape((1,) * (2 - attn_mask.dim()) + attn_mask.shape)
-    scale = checked.scale
+    scale, q_factor = checked.scale, 1.0
     if scale <= 0:
         # Fused kernels take the maximum before they scale, which is wrong for a negative scale;
         # and a hidden score of minus infinity times 0 is NaN. So the scale goes into q.
-        q, scale = q * scale, 1.0
+        q_factor, scale = scale, 1.0
     grouped = checked.groups > 1
-    return SdpaCall(q, k, v, scale, attn_mask, by_flag, grouped, checked.dead_rows)
+    return SdpaCall(q, k, v, scale, attn_mask, by_flag, grouped, checked.dead_rows, q_factor)
 
 
 def refusals(call: SdpaCall, backend: str) -> list[str]:

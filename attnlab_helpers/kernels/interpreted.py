@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,21 +11,23 @@ from typing import Any
 from .replacing import replaced
 
 INTERPRETER = "triton.runtime.interpreter"
+LANGUAGE = f"{__package__}.language"
 
 
 @contextlib.contextmanager
 def noticing_interpreted_kernels() -> Iterator[Callable[[], bool]]:
     """Gives a function that tells whether the interpreter ran a kernel inside the block.
 
-    Imports no Triton. A process that loads the interpreter inside the block is taken to have used
-    it, because its first launch may have come before anyone could look.
+    Imports no Triton. Where `language` is loaded inside the block, a kernel wanted it, whose first
+    launch came before anyone could look; torch loads Triton for reasons of its own.
     """
     module = sys.modules.get(INTERPRETER)
+    before = LANGUAGE in sys.modules
     launched: list[bool] = []
 
     def ran() -> bool:
-        asked = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
-        return bool(launched) or (module is None and asked and INTERPRETER in sys.modules)
+        language = None if before else sys.modules.get(LANGUAGE)
+        return bool(launched) or (language is not None and language.mode() == "interpreter")
 
     # Not a public class of Triton. Where it is gone, nothing is noticed, and a test fails.
     executor = getattr(module, "GridExecutor", None)

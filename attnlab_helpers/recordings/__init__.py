@@ -97,10 +97,12 @@ def find(
         found = [one for one in found if gpu.lower() in one.provenance.device.lower()]
     if not found:
         wanted = f" on {gpu}" if gpu else ""
+        # An experiment of the reader's own chooses its device itself.
+        own = direction == "measurement"
+        on_the_cpu = "" if own else "; a small problem can run on the CPU with device='cpu'"
         raise NoRecording(
             f"nothing was recorded for {name} with {problem} ({direction}){wanted}. Measuring it "
-            "live needs a GPU; a small problem can run on the CPU with device='cpu'. Recorded "
-            f"are:\n{_list_text(name)}"
+            f"live needs a GPU{on_the_cpu}. Recorded are:\n{_list_text(name)}"
         )
     fitting = [one for one in found if fingerprints is None or one.fingerprint in fingerprints]
     if not fitting:

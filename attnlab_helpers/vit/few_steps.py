@@ -6,6 +6,7 @@ whole training, with the same task and the same loss.
 
 from __future__ import annotations
 
+import importlib
 import time
 from typing import Any
 
@@ -40,6 +41,10 @@ def few_steps(
     and device. The first step also compiles, and makes the optimizer's tensors. It needs the
     photographs in scikit-image's wheel, and raises ValueError where they are others.
     """
+    if steps < 1 or batch < 1:
+        raise ValueError(f"steps={steps} and batch={batch} must be at least 1.")
+    # The optimizer may import Triton; whether kernels are interpreted must be settled before.
+    importlib.import_module("attnlab_helpers.kernels.language")
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
