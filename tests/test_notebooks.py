@@ -86,11 +86,13 @@ def test_the_first_notebook_shows_a_picture_early():
 
 
 def replayed(notebook):
-    """The texts of the outputs that name a recording."""
+    """The text beneath each cell that names a recording; a stream may come in several pieces."""
     texts = [
-        "".join(output.get("text", output.get("data", {}).get("text/plain", "")))
+        "".join(
+            "".join(output.get("text", output.get("data", {}).get("text/plain", "")))
+            for output in cell.outputs
+        )
         for _, cell in check.code_cells(notebook)
-        for output in cell.outputs
     ]
     return [text for text in texts if "recorded on" in text]
 
