@@ -50,7 +50,9 @@ class Comparison:
         )
 
     def timeline(self, guess: bool = False) -> Timeline:
-        """The runs' timelines under one another on one scale."""
+        """The runs' timelines under one another on one scale. ValueError as `Run.timeline`."""
+        for run in self.runs:
+            run.refuse_times("timeline")
         from .plots.timeline import timeline  # pictures stand to the right; loaded when asked for
 
         return timeline(*self.runs, guess=guess)

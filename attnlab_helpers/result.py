@@ -103,7 +103,7 @@ class Run:
         device_self_ns (without them). Self columns add up to the whole; totals count nested
         time again. ValueError where Triton's interpreter ran kernels.
         """
-        self._refuse_times("table of times")
+        self.refuse_times("table of times")
         operators = self.operators
         table = operators.groupby("name", sort=False).agg(
             calls=("name", "size"),
@@ -120,12 +120,13 @@ class Run:
 
         ValueError where Triton's interpreter ran kernels: it has no times to draw.
         """
-        self._refuse_times("timeline")
+        self.refuse_times("timeline")
         from .plots.timeline import timeline  # pictures stand to the right; loaded when asked for
 
         return timeline(self, guess=guess)
 
-    def _refuse_times(self, what: str) -> None:
+    def refuse_times(self, what: str) -> None:
+        """ValueError that names `what` as missing where Triton's interpreter ran kernels."""
         if self.provenance.kind == "interpreter":
             raise ValueError(
                 f"{self.label} ran in Triton's interpreter, whose times say nothing: there is no "

@@ -26,6 +26,7 @@ from .profiling import TimeStats, parse_trace
 from .quiet import OneSentence
 from .recordings import NoRecording, Recording
 from .result import Measurement, Run
+from .triton_support import prefer_interpreter
 
 __all__ = [
     "Comparison",
@@ -92,6 +93,7 @@ def run(
             )
         return _replay(found, label or name.removeprefix("function "))
     device = _device(device)
+    prefer_interpreter()
     with noticing_interpreted_kernels() as interpreted:
         live, failure = measure_live(function, problem, device, direction, seed)
     if live is None:

@@ -15,6 +15,8 @@ BF16_TENSOR_CORES_FROM = (8, 0)
 # Triton compiles from here on; on older cards LLVM ends in an assertion, and the process with it.
 TRITON_FROM = (7, 5)
 
+VARIABLE = "TRITON_INTERPRET"
+
 TritonMode = Literal["compiled", "interpreter", "no GPU", "set too late", "missing"]
 
 TRITON_MODES: dict[str, str] = {
@@ -36,7 +38,7 @@ def triton_mode(has_gpu: bool) -> TritonMode:
     made then, either for the compiler or for the interpreter. Which of the two they became is
     read off one of them.
     """
-    asked = os.environ.get("TRITON_INTERPRET", "").strip().lower() in {"1", "true", "on", "yes"}
+    asked = os.environ.get(VARIABLE, "").strip().lower() in {"1", "true", "on", "yes"}
     language = sys.modules.get("triton.language")
     if language is not None:
         made_for_interpreter = type(getattr(language, "cdiv", None)).__name__ == (
@@ -50,6 +52,17 @@ def triton_mode(has_gpu: bool) -> TritonMode:
     if asked:
         return "interpreter"
     return "compiled" if has_gpu else "no GPU"
+
+
+def prefer_interpreter() -> None:
+    """Without a GPU, have Triton interpret kernels, whoever is the first to import it.
+
+    Triton reads its variable when it is imported, and torch imports it for reasons of its own.
+    Does nothing with a GPU, where the variable is set, or where Triton is imported already.
+    """
+    if VARIABLE in os.environ or "triton.language" in sys.modules or torch.cuda.is_available():
+        return
+    os.environ[VARIABLE] = "1"
 
 
 def _triton_is_installed() -> bool:

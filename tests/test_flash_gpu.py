@@ -196,17 +196,12 @@ def test_agrees_with_sdpa_at_size() -> None:
         assert error < 1e-2
 
 
-def test_determinism_on_request() -> None:
+def test_two_runs_give_the_same_bits() -> None:
     tensors, do = problem(2, 4, 1000, 128, dtype="bfloat16")
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True)
-    try:
-        first = with_gradients(flash_triton, tensors, do, causal=True)
-        for _ in range(20):
-            again = with_gradients(flash_triton, tensors, do, causal=True)
-            assert all(map(torch.equal, first, again))
-    finally:
-        torch.use_deterministic_algorithms(before)
+    first = with_gradients(flash_triton, tensors, do, causal=True)
+    for _ in range(20):
+        again = with_gradients(flash_triton, tensors, do, causal=True)
+        assert all(map(torch.equal, first, again))
 
 
 def test_tensors_on_the_cpu_are_refused() -> None:

@@ -324,6 +324,8 @@ def test_a_run_in_the_interpreter_shows_no_time() -> None:
     plain = run("naive", problem, device="cpu")
     assert plain.provenance.kind == "live" and plain.time is not None
     both = compare(plain, ours).table
+    with pytest.raises(ValueError, match="there is no timeline"):
+        compare(plain, ours).timeline()
     for column in ("median_ns", "cpu_time_ns", "gpu_time_ns"):
         assert both[column].isna().tolist() == [False, True]
     with pytest.raises(ValueError, match="there is no table of times"):
@@ -346,6 +348,22 @@ print(run(mine, AttentionProblem(1, 1, 16, 16, dtype="float32"), device="cpu").p
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=variables
     )
     assert found.stdout.strip() == "live"
+
+
+def test_kernels_run_whatever_ran_before() -> None:
+    # Profiling may import Triton; what it then is was chosen before.
+    code = """
+from attnlab_helpers import AttentionProblem, compare, run
+problem = AttentionProblem(1, 1, 16, 16, dtype="float32")
+print(compare(run("naive", problem, device="cpu"), run("flash_triton", problem, device="cpu")))
+"""
+    if mode() != "interpreter":
+        pytest.skip("kernels are compiled here, or missing")
+    plain = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=plain
+    )
+    assert "interpreter (no timing)" in found.stdout and "live on CPU" in found.stdout
 
 
 def test_a_function_of_the_readers_own_that_is_interpreted_shows_no_time_either() -> None:

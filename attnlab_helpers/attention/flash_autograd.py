@@ -6,8 +6,6 @@ from them, tile by tile.
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +19,7 @@ from ..kernels.flash_configurations import (
     Kernel,
     configurations,
 )
-from ..kernels.language import mode
+from ..kernels.language import mode, where_it_runs
 from ..kernels.precision import for_interpreter
 from ..options import Causal
 from .arguments import UnsupportedProblem
@@ -66,7 +64,7 @@ def _forward(
     def launch(configuration: Configuration) -> None:
         flash_launch.launch_forward(queries, keys, values, out, lse, configuration, **options)
 
-    with _on_its_gpu(q):
+    with where_it_runs(q):
         _first_that_fits("forward", q, k.shape[2], options["precision"], launch)
     return out.to(q.dtype), lse
 
@@ -92,7 +90,7 @@ def _backward(
     q, k, v, out, do = for_interpreter(*map(_plain, (q, k, v, out, do)))
     want_q, want_kv = wanted[0], wanted[1] or wanted[2]
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-    with _on_its_gpu(q):
+    with where_it_runs(q):
         delta, shift = flash_launch.launch_delta(out, do, lse)
 
         def launch_dkdv(configuration: Configuration) -> None:
@@ -124,7 +122,6 @@ def _first_that_fits(
         launch(INTERPRETER)
         return
     properties = torch.cuda.get_device_properties(q.device)
-    last: Exception | None = None
     for configuration in configurations(
         kernel,
         head_dim=q.shape[3],
@@ -160,11 +157,3 @@ def _lse_of_equal_scores(q: torch.Tensor, k: torch.Tensor, causal: Causal) -> to
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor with its sign in its numbers; PyTorch keeps that of `z.conj().imag` in a flag."""
     return tensor.resolve_neg()
-
-
-# Triton's interpreter keeps the place in the grid for the whole process.
-_INTERPRETER = threading.RLock()
-
-
-def _on_its_gpu(q: torch.Tensor) -> contextlib.AbstractContextManager[Any]:
-    return torch.cuda.device(q.device) if q.is_cuda else _INTERPRETER

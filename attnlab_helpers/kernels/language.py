@@ -10,21 +10,22 @@ can still be defined; launching one raises an error that says what to do.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..triton_support import TritonMode, triton_mode
+from ..triton_support import VARIABLE, TritonMode, triton_mode
 from . import errors
 from .old_interpreter import mend
 from .stand_ins import Triton
-
-VARIABLE = "TRITON_INTERPRET"
 
 
 def _load() -> tuple[TritonMode, Any]:
@@ -84,6 +85,17 @@ _MODE, triton = _load()
 if _MODE == "compiled" and (_folder := cache_folder()) is not None:
     os.environ["TRITON_CACHE_DIR"] = str(_folder)
 tl = triton.language
+_INTERPRETER = threading.RLock()
+
+
+@contextlib.contextmanager
+def where_it_runs(tensor: torch.Tensor) -> Iterator[None]:
+    """The place for launches on this tensor: its GPU, or the interpreter, for this thread alone.
+
+    Triton's interpreter keeps a program's place in the grid once for the whole process.
+    """
+    with torch.cuda.device(tensor.device) if tensor.is_cuda else _INTERPRETER:
+        yield
 
 
 def mode() -> TritonMode:

@@ -9,12 +9,10 @@ Milakov and Gimelshein (arXiv 1805.02867, section 3). It is clear and not fast.
 
 from __future__ import annotations
 
-import contextlib
-
 import torch
 
 from ..options import Causal
-from .language import check_can_run, tl, triton
+from .language import check_can_run, tl, triton, where_it_runs
 from .tiles import default_block, padded
 
 NUM_WARPS = 4
@@ -126,8 +124,7 @@ def launch_tiled_attention(
     programs = batch * heads * q_blocks
     if programs == 0:
         return
-    on_its_gpu = torch.cuda.device(q.device) if q.is_cuda else contextlib.nullcontext()
-    with on_its_gpu:
+    with where_it_runs(q):
         tiled_attention_kernel[(programs,)](
             q, k, v, out, out if lse is None else lse,
             *q.stride(), *k.stride(), *v.stride(), *out.stride(),

@@ -6,12 +6,12 @@ whole training, with the same task and the same loss.
 
 from __future__ import annotations
 
-import importlib
 import time
 from typing import Any
 
 import torch
 
+from ..triton_support import prefer_interpreter
 from .colours import SMALL_CONFIG
 from .model import ViT, ViTConfig
 from .multihead import Attention
@@ -43,8 +43,7 @@ def few_steps(
     """
     if steps < 1 or batch < 1:
         raise ValueError(f"steps={steps} and batch={batch} must be at least 1.")
-    # The optimizer may import Triton; whether kernels are interpreted must be settled before.
-    importlib.import_module("attnlab_helpers.kernels.language")
+    prefer_interpreter()  # before the optimizer imports Triton
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
