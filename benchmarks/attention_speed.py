@@ -5,9 +5,9 @@
 writes results/attention_speed.csv (a row a cell: median, 20th and 80th percentile, FLOP/s, GPU,
 versions), a picture for each head dim and direction, and prints the ratios. The setting is that of
 the FlashAttention papers: hidden size 2048, a fixed number of tokens a call, causal counted as half
-(arXiv 2307.08691, section 4.1). The L2 cache is emptied before every call. Who is first
-changes from shape to shape: under load a card lowers its clock, and whoever comes first meets a
-cooler one.
+(arXiv 2307.08691, section 4.1). The L2 cache is emptied before every call. Under load a card goes
+back and forth between clocks, so the contestants take turns, call by call, and a ratio is that of
+the two calls of a round; those that make score matrices take far longer and come after the others.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from typing import Any
 
 import pandas as pd
 import torch
-from peers import NAMES, OURS, contestant, drawn_on_gpu
+from peers import NAMES, OURS, QUADRATIC, contestant, drawn_on_gpu
 
 from attnlab_helpers.attention import UnsupportedProblem
 from attnlab_helpers.machine import Provenance, provenance
 from attnlab_helpers.plots.curves import curves
 from attnlab_helpers.problem import AttentionProblem
-from attnlab_helpers.profiling import time_call
+from attnlab_helpers.profiling import time_in_turn
 
 HIDDEN, TOKENS = 2048, 32_768
 VERSIONS = ("python", "torch", "triton", "cuda", "driver", "cudnn")
 DIRECTIONS = ("forward", "backward")
-CELL_NS = 150_000_000  # how long one cell is measured
+CELL_NS = 100_000_000  # how long one contestant is measured in one cell
 # flex_attention is compiled for seconds, for each shape and direction anew.
-FLEX_LENGTHS = (1024, 4096)
+FLEX_LENGTHS = (4096,)
+RATIO = ("ours over it", "ours over it, p20", "ours over it, p80")
 # Goals of the project: our speed over the peer's, at least.
 GOALS = {
     ("forward", "sdpa_flash"): 1.3,
@@ -73,40 +74,51 @@ def measure(
     problem: AttentionProblem,
     tensors: Sequence[torch.Tensor],
     gradient: torch.Tensor,
-    name: str,
-    directions: list[str],
-) -> Iterator[dict]:
-    """One row a direction; a contestant that cannot do it says why in `note`."""
-    for direction in directions:
-        row: dict[str, Any] = {
-            "contestant": name,
-            "direction": direction,
-            "head_dim": problem.head_dim,
-            "causal": bool(problem.causal),
-            "length": problem.q_len,
-            "batch": problem.batch,
-            "heads": problem.heads,
-            "dtype": problem.dtype,
-        }
+    names: Sequence[str],
+    direction: str,
+) -> Iterator[dict[str, Any]]:
+    """A row for each of these contestants, timed in turn; one that cannot says why in `note`.
+
+    "ours over it": our speed over its speed, the median of all rounds, and its percentiles.
+    """
+    about = {
+        "direction": direction,
+        "head_dim": problem.head_dim,
+        "causal": bool(problem.causal),
+        "length": problem.q_len,
+        "batch": problem.batch,
+        "heads": problem.heads,
+        "dtype": problem.dtype,
+    }
+    calls: dict[str, Callable[[], Any]] = {}
+    for name in names:
         try:
             call = call_to_time(contestant(name, problem), tensors, gradient, direction)
-            time = time_call(call, "cuda", target_ns=CELL_NS)
+            call()
         except (UnsupportedProblem, torch.OutOfMemoryError) as error:
-            yield row | {"note": str(error).splitlines()[0][:120]}
+            yield {"contestant": name} | about | {"note": str(error).splitlines()[0][:120]}
         else:
-            speed = problem.flops(direction) / time.median_ns / 1e3
-            yield row | time.columns | {"samples": time.samples, "tflops": round(speed, 1)}
-        call = None
-        gc.collect()
+            calls[name] = call
+    if not calls:
+        return
+    times = time_in_turn(calls, "cuda", target_ns=CELL_NS * len(calls))
+    for name in calls:
+        time = times.stats(name)
+        row = {"contestant": name} | about | time.columns | {"samples": time.samples}
+        row["tflops"] = round(problem.flops(direction) / time.median_ns / 1e3, 1)
+        if OURS in calls and name != OURS:
+            row |= dict(zip(RATIO, times.ratio(name, OURS), strict=True))
+        yield row
 
 
 def ratios(frame: pd.DataFrame) -> pd.DataFrame:
-    """TFLOP/s of everyone, a row a cell, and our speed over each peer's that has a goal."""
+    """TFLOP/s of everyone, a row a cell, and "ours over it" of each peer that has a goal."""
     keys = ["direction", "head_dim", "causal", "length"]
     wide = frame.pivot_table(index=keys, columns="contestant", values="tflops", sort=False)
     for peer in ("sdpa_flash", "sdpa_cudnn"):
         if OURS in wide and peer in wide:
-            wide[f"x {peer}"] = wide[OURS] / wide[peer]
+            one = frame[frame.contestant.eq(peer)].set_index(keys)
+            wide[f"x {peer}"] = one[RATIO[0]].reindex(wide.index)
     return wide.reset_index()
 
 
@@ -203,14 +215,17 @@ def main(arguments: list[str] | None = None) -> int:
     about = {"gpu": source.device, "date": source.date, **source.versions}
     rows: list[dict[str, Any]] = []
     path = options.out / "attention_speed.csv"
-    for number, problem in enumerate(problems(options)):
-        first = number % len(options.contestants)
+    for problem in problems(options):
         *tensors, gradient = drawn_on_gpu(problem)
-        for name in options.contestants[first:] + options.contestants[:first]:
-            if name == "flex" and problem.q_len not in FLEX_LENGTHS:
-                continue
-            found = measure(problem, tensors, gradient, name, options.directions)
-            rows += [row | about for row in found]
+        here = [
+            name for name in options.contestants if name != "flex" or problem.q_len in FLEX_LENGTHS
+        ]
+        fused = [name for name in here if name not in QUADRATIC]
+        for together in (fused, *([name] for name in here if name in QUADRATIC)):
+            for direction in options.directions:
+                found = measure(problem, tensors, gradient, together, direction)
+                rows += [row | about for row in found]
+                gc.collect()
         pd.DataFrame(rows).to_csv(path, index=False)  # what was measured survives an early end
         torch.cuda.empty_cache()
     frame = pd.DataFrame(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attnlab_helpers.kernels.flash_configurations import Configuration, Kernel
+from attnlab_helpers.kernels.flash_configurations import HOPPER, Configuration, Listed
 from attnlab_helpers.kernels.tiles import padded
 
 # block_q, block_k, warps, stages, overlap: by padded head dim. What spills registers badly as
@@ -35,15 +35,19 @@ DQ = {
           (64, 64, 4, 3, 0)],
     256: [(64, 32, 4, 2, 0), (128, 32, 8, 2, 0), (64, 64, 4, 2, 0), (64, 64, 8, 2, 0)],
 }  # fmt: skip
-CANDIDATES: dict[Kernel, dict[int, list[tuple[int, ...]]]] = {
-    "forward": FORWARD, "dkdv": DKDV, "dq": DQ,
+HOPPER_FORWARD = {
+    64: [(128, 128, 4, 3, 1), (128, 128, 4, 2, 1), (128, 64, 4, 4, 1)],
+    128: [(128, 128, 4, 2, 1), (128, 64, 4, 4, 1)],
+}
+CANDIDATES: dict[Listed, dict[int, list[tuple[int, ...]]]] = {
+    "forward": FORWARD, "dkdv": DKDV, "dq": DQ, HOPPER: HOPPER_FORWARD,
 }  # fmt: skip
 
 
-def candidates(kernel: Kernel, head_dim: int, descriptors: Iterable[bool]) -> list[Configuration]:
+def candidates(kernel: Listed, head_dim: int, descriptors: Iterable[bool]) -> list[Configuration]:
     """What is tried: each tile with and, if asked for, without descriptors."""
     return [
         Configuration(block_q, block_k, warps, stages, bool(overlap), with_descriptors)
-        for block_q, block_k, warps, stages, overlap in CANDIDATES[kernel][padded(head_dim)]
+        for block_q, block_k, warps, stages, overlap in CANDIDATES[kernel].get(padded(head_dim), [])
         for with_descriptors in descriptors
     ]

@@ -12,7 +12,7 @@ import sys
 
 import torch
 
-from attnlab_helpers.kernels import flash_launch
+from attnlab_helpers.kernels import flash_hopper_launch, flash_launch
 from attnlab_helpers.kernels.flash_configurations import Configuration, listed
 from attnlab_helpers.kernels.tiles import padded
 from attnlab_helpers.problem import AttentionProblem
@@ -22,11 +22,12 @@ PROBLEMS = (
     AttentionProblem(1, 2, 77, 128, kv_len=150, kv_heads=1, causal="lower_right"),
     AttentionProblem(2, 1, 60, 80, kv_len=33),
     AttentionProblem(1, 1, 65, 59, causal=True),  # rows that no descriptor takes
+    AttentionProblem(9, 32, 140, 64, causal=True),  # several blocks for a program on Hopper
 )
 
 
 def launch_all(problem: AttentionProblem) -> None:
-    """Forward with and without overlap, and the backward kernels."""
+    """Forward with and without overlap, for Hopper where it is one, and the backward kernels."""
     q, k, v = problem.tensors("cuda")
     do = torch.randn_like(q)
     options = {
@@ -43,6 +44,11 @@ def launch_all(problem: AttentionProblem) -> None:
         listed("forward", block_d=block_d, length=problem.kv_len, capability=capability) or small,
     ):
         flash_launch.launch_forward(q, k, v, out, lse, configuration, **options)
+    if flash_hopper_launch.suits(q, k, v, out):
+        flash_hopper_launch.launch_hopper(
+            q, k, v, out, lse, Configuration(128, 128, num_stages=2),
+            scale=options["scale"], causal=problem.causal,
+        )  # fmt: skip
     delta, shift = flash_launch.launch_delta(out, do, lse)
     dq, dk, dv = (torch.empty_like(tensor) for tensor in (q, k, v))
     tensors = (q, k, v, do, delta, shift)

@@ -2,13 +2,12 @@
 
     python benchmarks/tune.py --head-dims 64 128 --out results
 
-For each kernel ("forward", "dkdv", "dq") and head dim every candidate is checked against
-the float64 oracle, launched again for equal bits, and timed on six shapes; the least geometric
-mean of the times, of the short shapes and of the long ones apart, makes the finalists. A card
-that computes for long lowers its clock, by how much depends on the kernel: so the finalists are
-timed again under load, and the best of them wins. All times
-go to results/tuning.csv; --write puts the winners into
-attnlab_helpers/kernels/flash_configurations.json.
+For each kernel (two of them compute the forward pass) and head dim every candidate is checked
+against the float64 oracle, launched again for equal bits, and timed on six shapes; the least
+geometric mean of the times, of the short shapes and of the long ones apart, makes the finalists. A
+card that computes for long lowers its clock, by how much depends on the kernel: so the finalists
+are timed again under load, and the best of them wins. All times go to results/tuning.csv; --write
+puts the winners into attnlab_helpers/kernels/flash_configurations.json.
 """
 
 from __future__ import annotations
@@ -30,12 +29,13 @@ from candidates import candidates
 from peers import drawn_on_gpu
 
 from attnlab_helpers.attention import reference
-from attnlab_helpers.kernels import flash_launch
+from attnlab_helpers.kernels import flash_hopper_launch, flash_launch
 from attnlab_helpers.kernels.flash_configurations import (
     FILE,
+    HOPPER,
     KERNELS,
     Configuration,
-    Kernel,
+    Listed,
     as_row,
 )
 from attnlab_helpers.kernels.tiles import padded
@@ -71,6 +71,12 @@ class Bench:
         flash_launch.launch_forward(*tensors, configuration, **self.options)
         return (self.out,)
 
+    def hopper(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
+        tensors = (self.q, self.k, self.v, self.out, self.lse)
+        scale, causal = self.options["scale"], self.options["causal"]
+        flash_hopper_launch.launch_hopper(*tensors, configuration, scale=scale, causal=causal)
+        return (self.out,)
+
     def dkdv(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
         tensors = (self.q, self.k, self.v, self.do, self.delta, self.shift, self.dk, self.dv)
         flash_launch.launch_dkdv(*tensors, configuration, **self.options)
@@ -81,9 +87,10 @@ class Bench:
         flash_launch.launch_dq(*tensors, configuration, **self.options)
         return (self.dq,)
 
-    def call(self, kernel: Kernel, configuration: Configuration) -> tuple[torch.Tensor, ...]:
+    def call(self, kernel: Listed, configuration: Configuration) -> tuple[torch.Tensor, ...]:
         calls: dict[str, Callable[[Configuration], tuple[torch.Tensor, ...]]] = {
             "forward": self.forward,
+            HOPPER: self.hopper,
             "dkdv": self.dkdv,
             "dq": self.dq_alone,
         }
@@ -95,7 +102,7 @@ def small(head_dim: int, causal: bool) -> AttentionProblem:
     return AttentionProblem(2, 3, SMALL, head_dim, causal=causal)
 
 
-def fault(kernel: Kernel, configuration: Configuration, head_dim: int) -> str | None:
+def fault(kernel: Listed, configuration: Configuration, head_dim: int) -> str | None:
     """Why a candidate is out: an error, a wrong result, or one that changes; None if it is good."""
     for causal in (True, False):
         try:
@@ -106,7 +113,7 @@ def fault(kernel: Kernel, configuration: Configuration, head_dim: int) -> str | 
         leaves = [x.double().requires_grad_() for x in (bench.q, bench.k, bench.v)]
         out = reference(*leaves, causal=causal)
         dq, dk, dv = torch.autograd.grad(out, leaves, bench.do.double())
-        wanted = {"forward": [out], "dkdv": [dk, dv], "dq": [dq]}[kernel]
+        wanted = {"forward": [out], HOPPER: [out], "dkdv": [dk, dv], "dq": [dq]}[kernel]
         for actual, oracle in zip(found, wanted, strict=True):
             error = ((actual.double() - oracle).norm() / oracle.norm()).item()
             if not error < 1e-2:  # NaN as well
@@ -146,7 +153,7 @@ def under_load(call: Callable[[], Any]) -> float:
     return start.elapsed_time(end) / launches
 
 
-def compile_share(share: list[tuple[Kernel, Configuration, int]]) -> None:
+def compile_share(share: list[tuple[Listed, Configuration, int]]) -> None:
     """Fill Triton's cache on disk, in a process of its own."""
     for kernel, configuration, head_dim in share:
         fault(kernel, configuration, head_dim)
@@ -159,7 +166,7 @@ def name_of(length: int, causal: bool) -> str:
 
 def time_all(
     rows: list[dict[str, Any]],
-    jobs: list[tuple[Kernel, Configuration, int]],
+    jobs: list[tuple[Listed, Configuration, int]],
     kind: str,
     clock: Callable[[Callable[[], Any]], float],
     suffix: str,
@@ -179,7 +186,7 @@ def time_all(
 
 
 def tune(
-    kernels: list[Kernel], head_dims: list[int], descriptors: list[bool], workers: int
+    kernels: list[Listed], head_dims: list[int], descriptors: list[bool], workers: int
 ) -> pd.DataFrame:
     """One row a candidate: its fault, or its time in ms on each shape and their geometric means.
 
@@ -200,7 +207,7 @@ def tune(
     ]
     for kind in SHAPES:
         time_all(rows, jobs, kind, milliseconds, "")
-        groups: dict[tuple[Kernel, int], list[int]] = {}
+        groups: dict[tuple[Listed, int], list[int]] = {}
         for index, (kernel, _, head_dim) in enumerate(jobs):
             if not math.isnan(rows[index][kind]):
                 groups.setdefault((kernel, head_dim), []).append(index)
@@ -217,7 +224,10 @@ Rows = dict[str, dict[str, dict[str, dict[str, Any]]]]
 
 
 def winners(frame: pd.DataFrame) -> Rows:
-    """Kernel -> padded head dim -> "short" and "long" -> configuration."""
+    """Kernel -> padded head dim -> "short" and "long" -> configuration.
+
+    The one for Hopper only where it is faster than the forward kernel in the same table.
+    """
     found: Rows = {kernel: {} for kernel in frame.kernel.unique()}
     for kind in SHAPES:
         good = frame.dropna(subset=[kind + LOADED])
@@ -228,6 +238,11 @@ def winners(frame: pd.DataFrame) -> Rows:
                 for name in as_row(Configuration(16, 16))
             }
             found[kernel].setdefault(str(padded(int(head_dim))), {})[kind] = plain
+        best = good.groupby(["kernel", "head_dim"])[kind + LOADED].min()
+        for kernel, head_dim in best.index:
+            usual = best.get(("forward", head_dim))
+            if kernel == HOPPER and usual is not None and usual <= best[kernel, head_dim]:
+                del found[HOPPER][str(padded(int(head_dim)))][kind]
     return found
 
 
@@ -239,7 +254,7 @@ def write(found: Rows, source: str) -> Path:
     card = table.setdefault(capability, {kernel: {} for kernel in KERNELS})
     told = card.setdefault("timed", {})
     for kernel, rows in found.items():
-        card[kernel] |= rows
+        card[kernel] = card.get(kernel, {}) | rows
         told |= {f"{kernel} {block_d}": source for block_d in rows}
     path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     return path
@@ -249,7 +264,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Tune, print, write; 2 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 128, 256])
-    parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS))
+    every = [*KERNELS, HOPPER]
+    parser.add_argument("--kernels", nargs="+", choices=every, default=every)
     parser.add_argument("--without-descriptors", action="store_true", help="try those as well")
     parser.add_argument("--workers", type=int, default=8, help="processes that compile")
     parser.add_argument("--out", type=Path, default=Path("results"))
@@ -258,9 +274,11 @@ def main(arguments: list[str] | None = None) -> int:
     if not torch.cuda.is_available():
         print("Tuning needs a CUDA GPU.")
         return 2
-    hopper = torch.cuda.get_device_capability() >= (9, 0)
-    descriptors = [True] if hopper else [False]
-    if hopper and options.without_descriptors:
+    capability = torch.cuda.get_device_capability()
+    if capability != flash_hopper_launch.CAPABILITY:
+        options.kernels = [kernel for kernel in options.kernels if kernel != HOPPER]
+    descriptors = [capability >= (9, 0)]
+    if descriptors[0] and options.without_descriptors:
         descriptors.append(False)
     frame = tune(options.kernels, options.head_dims, descriptors, options.workers)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -76,6 +76,27 @@ def test_the_tuner_takes_the_best_under_load_of_each_kind(scripts, monkeypatch) 
     assert clock == {"quick": shapes * len(good), "loaded": shapes * tune.FINALISTS}
 
 
+def test_the_kernel_for_hopper_is_listed_only_where_it_is_faster(scripts) -> None:
+    tune = scripts["tune"]
+    form = tune.as_row(tune.Configuration(128, 128))
+
+    def timed(kernel, head_dim, short, long):
+        loaded = {"short" + tune.LOADED: short, "long" + tune.LOADED: long}
+        return {"kernel": kernel, "head_dim": head_dim} | form | loaded
+
+    rows = [
+        timed("forward", 64, 1.0, 5.0), timed(tune.HOPPER, 64, 0.9, 5.1),
+        timed("forward", 128, 1.0, 5.0), timed(tune.HOPPER, 128, 0.8, 4.0),
+        timed(tune.HOPPER, 128, 0.7, 6.0),
+    ]  # fmt: skip
+    found = tune.winners(pd.DataFrame(rows))
+    listed = {head_dim: set(kinds) for head_dim, kinds in found[tune.HOPPER].items()}
+    assert listed == {"64": {"short"}, "128": {"short", "long"}}
+    assert found["forward"].keys() == {"64", "128"}
+    alone = tune.winners(pd.DataFrame(rows[-2:]))  # nothing to compare with: both stay
+    assert set(alone[tune.HOPPER]["128"]) == {"short", "long"}
+
+
 def row(contestant, direction, tflops, length=4096, head_dim=64):
     return {
         "contestant": contestant,
@@ -100,6 +121,10 @@ def test_missed_goals_are_told_and_only_those_that_count(scripts) -> None:
             row("sdpa_flash", "forward", 100.0, head_dim=256),  # no goal either
         ]
     )
+    ours = frame.contestant.eq("flash_triton")
+    by_length = frame[ours].groupby(["direction", "head_dim", "length"]).tflops.first()
+    keys = frame.set_index(["direction", "head_dim", "length"]).index
+    frame[speed.RATIO[0]] = (by_length.reindex(keys).to_numpy() / frame.tflops).where(~ours)
     table = speed.ratios(frame)
     cells = speed.judged(table)
     assert len(cells) == 2

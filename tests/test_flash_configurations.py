@@ -12,12 +12,14 @@ from attnlab_helpers.attention.arguments import UnsupportedProblem
 from attnlab_helpers.kernels import language
 from attnlab_helpers.kernels.flash_configurations import (
     FILE,
+    HOPPER,
     KERNELS,
     LONG_FROM,
     Configuration,
     configurations,
     listed,
 )
+from attnlab_helpers.kernels.flash_hopper_launch import BLOCK_Q, BLOCKS_D, CAPABILITY
 from attnlab_helpers.kernels.flash_launch import (
     LOG2_E,
     fits_descriptor,
@@ -41,10 +43,11 @@ def table():
 def test_the_table_is_well_formed_and_fits_its_cards() -> None:
     for name, card in table().items():
         capability = tuple(map(int, name.split(".")))
-        assert card.keys() == {"timed", *KERNELS}
-        rows = {f"{kernel} {block_d}" for kernel in KERNELS for block_d in card[kernel]}
+        kernels = [kernel for kernel in (*KERNELS, HOPPER) if kernel in card]
+        assert card.keys() == {"timed", *kernels} and set(KERNELS) <= set(kernels)
+        rows = {f"{kernel} {block_d}" for kernel in kernels for block_d in card[kernel]}
         assert card["timed"].keys() <= rows
-        for kernel in KERNELS:
+        for kernel in kernels:
             rows = [
                 (block_d, is_long, row)
                 for block_d, lengths in card[kernel].items()
@@ -59,7 +62,10 @@ def test_the_table_is_well_formed_and_fits_its_cards() -> None:
                 assert found.num_warps in (1, 2, 4, 8, 16) and found.num_stages >= 1
                 # Statistics of the backward pass are rounded up to whole blocks of 128 queries.
                 assert kernel == "forward" or found.block_q <= 128
-                assert kernel == "forward" or not found.overlap
+                assert kernel in ("forward", HOPPER) or not found.overlap
+                if kernel == HOPPER:
+                    assert capability == CAPABILITY and int(block_d) in BLOCKS_D
+                    assert (found.block_q, found.num_warps) == (BLOCK_Q, 4)
 
 
 @pytest.mark.parametrize("head_dim", [1, 16, 40, 64, 80, 128, 192, 256])

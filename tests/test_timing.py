@@ -5,7 +5,14 @@ import time
 import pytest
 import torch
 
-from attnlab_helpers.profiling import TimeStats, time_back_to_back, time_call, time_in_graph
+from attnlab_helpers.profiling import (
+    SideBySide,
+    TimeStats,
+    time_back_to_back,
+    time_call,
+    time_in_graph,
+    time_in_turn,
+)
 
 
 @pytest.mark.parametrize("clock", [time_call, time_back_to_back])
@@ -60,3 +67,32 @@ def test_in_a_graph_a_large_call_takes_what_it_takes_alone() -> None:
     in_graph = time_in_graph(lambda: y.copy_(x), "cuda")
     alone = time_call(lambda: y.copy_(x), "cuda")
     assert abs(in_graph.median_ns / alone.median_ns - 1) < 0.2
+
+
+def test_a_ratio_is_that_of_the_calls_of_a_round() -> None:
+    """Two clocks: in every round b takes twice as long, whatever the medians say."""
+    times = SideBySide({"a": [10.0, 20.0, 10.0], "b": [20.0, 40.0, 20.0]})
+    assert times.ratio("b", "a") == (2.0, 2.0, 2.0)
+    assert times.ratio("a", "b")[0] == 0.5
+    assert times.stats("a").median_ns == 10 and times.stats("a").samples == 3
+    uneven = SideBySide({"a": [10.0, 20.0, 20.0], "b": [20.0, 40.0, 20.0]})
+    assert uneven.ratio("b", "a")[0] == 2.0  # the quotient of the medians is 1
+    with pytest.raises(ValueError):
+        SideBySide({"a": [1.0, 2.0], "b": [1.0]}).ratio("a", "b")
+
+
+def test_in_turn_without_a_gpu_is_refused() -> None:
+    with pytest.raises(ValueError, match="time_call measures on a CPU"):
+        time_in_turn({"a": lambda: None}, "cpu")
+
+
+@pytest.mark.gpu
+def test_in_turn_a_call_twice_as_large_takes_twice_as_long() -> None:
+    x = torch.randn(2**28, device="cuda")
+    y = torch.empty_like(x)
+    half = x.numel() // 2
+    times = time_in_turn(
+        {"half": lambda: y[:half].copy_(x[:half]), "all": lambda: y.copy_(x)}, "cuda"
+    )
+    assert len(times.samples_ns["half"]) == len(times.samples_ns["all"]) >= 10
+    assert 1.8 < times.ratio("all", "half")[0] < 2.2

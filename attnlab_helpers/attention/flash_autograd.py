@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from ..kernels import flash_launch
+from ..kernels import flash_hopper_launch, flash_launch
 from ..kernels.flash_configurations import (
     INTERPRETER,
     Configuration,
@@ -65,7 +65,12 @@ def _forward(
         flash_launch.launch_forward(queries, keys, values, out, lse, configuration, **options)
 
     with where_it_runs(q):
-        _first_that_fits("forward", q, k.shape[2], options["precision"], launch)
+        tensors = (queries, keys, values, out)
+        if found := flash_hopper_launch.configuration_for(*tensors):
+            scale, causal = options["scale"], options["causal"]
+            flash_hopper_launch.launch_hopper(*tensors, lse, found, scale=scale, causal=causal)
+        else:
+            _first_that_fits("forward", q, k.shape[2], options["precision"], launch)
     return out.to(q.dtype), lse
 
 

@@ -19,6 +19,9 @@ from .tiles import padded
 
 Kernel = Literal["forward", "dkdv", "dq"]
 KERNELS: tuple[Kernel, ...] = ("forward", "dkdv", "dq")
+Listed = Kernel | Literal["forward_hopper"]
+# The table's name for `flash_hopper`: listed where it is faster than "forward".
+HOPPER: Literal["forward_hopper"] = "forward_hopper"
 Precision = Literal["half", "tf32", "ieee"]
 
 FILE = "flash_configurations.json"
@@ -107,7 +110,7 @@ def _to_try(
 
 
 def listed(
-    kernel: Kernel, *, block_d: int, length: int, capability: tuple[int, int]
+    kernel: Listed, *, block_d: int, length: int, capability: tuple[int, int]
 ) -> Configuration | None:
     """The table's configuration for float16 and bfloat16, or None; length as `configurations`."""
     card = _table().get("{}.{}".format(*capability), {})

@@ -192,13 +192,17 @@ def source(tensor: torch.Tensor, rows: int, descriptor: bool) -> Any:
     """What a kernel loads tiles of `rows` rows from: a descriptor, or the tensor itself."""
     if not descriptor:
         return tensor
+    return _descriptor(tensor, strides_of(tensor), [1, 1, rows, padded(tensor.shape[3])])
+
+
+def strides_of(tensor: torch.Tensor) -> list[int]:
+    """The strides that a descriptor of this (batch, heads, length, head_dim) tensor is told."""
     strides = [
         # The stride of a single entry is never used, but must be a multiple of 16 bytes.
         stride if size != 1 else padded(tensor.shape[3])
         for size, stride in zip(tensor.shape[:3], tensor.stride()[:3], strict=True)
     ]
-    block = [1, 1, rows, padded(tensor.shape[3])]
-    return _descriptor(tensor, [*strides, 1], block)
+    return [*strides, 1]
 
 
 def statistics_source(tensor: torch.Tensor, rows: int, descriptor: bool) -> Any:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from .capture import CALL, EmptyProfile, ProfilerBusy, capture
 from .kernel_names import KernelDescription, describe_kernel, label_kernels
 from .memory import memory_steps, peak_memory, saved_for_backward
-from .timing import TimeStats, time_back_to_back, time_call, time_in_graph
+from .timing import (
+    SideBySide,
+    TimeStats,
+    time_back_to_back,
+    time_call,
+    time_in_graph,
+    time_in_turn,
+)
 from .traces.reader import TraceError, parse_trace, read_trace
 from .traces.trace import Note, Trace
 from .tree import OperatorTree, operator_tree
@@ -17,6 +24,7 @@ __all__ = [
     "Note",
     "OperatorTree",
     "ProfilerBusy",
+    "SideBySide",
     "TimeStats",
     "Trace",
     "TraceError",
@@ -32,4 +40,5 @@ __all__ = [
     "time_back_to_back",
     "time_call",
     "time_in_graph",
+    "time_in_turn",
 ]

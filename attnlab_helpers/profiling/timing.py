@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,52 @@ def time_call(
     return TimeStats.of(samples, "wall clock", False)
 
 
+@dataclass(frozen=True)
+class SideBySide:
+    """Calls that were timed in turn; see `time_in_turn`.
+
+    samples_ns: by name, one time of each call a round, so that the n-th of all belong together.
+    """
+
+    samples_ns: dict[str, list[float]]
+
+    def stats(self, name: str) -> TimeStats:
+        """Median and spread of one of them."""
+        return TimeStats.of(self.samples_ns[name], "CUDA events", True)
+
+    def ratio(self, one: str, other: str) -> tuple[float, float, float]:
+        """How many times as long `one` takes as `other`: median, 20th and 80th percentile.
+
+        Of the ratios within each round, in which both met the same clock.
+        """
+        pairs = zip(self.samples_ns[one], self.samples_ns[other], strict=True)
+        found = TimeStats.of([a / b for a, b in pairs], "ratio", True)
+        return found.median_ns, found.p20_ns, found.p80_ns
+
+
+def time_in_turn(
+    calls: Mapping[str, Callable[[], Any]],
+    device: str | torch.device,
+    *,
+    warmup: int = 5,
+    target_ns: float = TARGET_NS,
+) -> SideBySide:
+    """Time several calls on one GPU, one of each a round, the L2 cache emptied before each.
+
+    Under load a card goes back and forth between clocks. Timed one after the other, a call may
+    meet the high one and the next the low one; in turn they meet the same. target_ns: how long to
+    go on with all of them together, within 10 to 200 rounds. ValueError without a GPU.
+    """
+    device = torch.device(device)
+    if device.type != "cuda":
+        raise ValueError("calls are timed in turn on a GPU; time_call measures on a CPU as well.")
+    for call in calls.values():
+        for _ in range(max(1, warmup)):
+            call()
+    samples = _samples_on_gpu(list(calls.values()), device, True, target_ns)
+    return SideBySide(dict(zip(calls, samples, strict=True)))
+
+
 def time_back_to_back(
     call: Callable[[], Any], device: str | torch.device, *, rounds: int = 7
 ) -> TimeStats:
@@ -150,27 +196,36 @@ def time_in_graph(
 def _time_on_gpu(
     call: Callable[[], Any], device: torch.device, flush_l2: bool, target_ns: float
 ) -> TimeStats:
+    (samples,) = _samples_on_gpu([call], device, flush_l2, target_ns)
+    return TimeStats.of(samples, "CUDA events", flush_l2)
+
+
+def _samples_on_gpu(
+    calls: list[Callable[[], Any]], device: torch.device, flush_l2: bool, target_ns: float
+) -> list[list[float]]:
+    """Nanoseconds of each call in every round; a round is one call of each, in turn."""
     with torch.cuda.device(device):
         l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
         flush = torch.empty(4 * l2_bytes if flush_l2 else 0, dtype=torch.int8, device=device)
         first, last = _event(), _event()
         torch.cuda.synchronize()
         first.record()
-        call()
+        for call in calls:
+            call()
         last.record()
         torch.cuda.synchronize()
-        pairs = []
+        pairs: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in calls]
         for _ in range(_how_many(first.elapsed_time(last) * 1e6, target_ns)):
-            if flush_l2:
-                flush.zero_()
-            start, end = _event(), _event()
-            start.record()
-            call()
-            end.record()
-            pairs.append((start, end))
+            for call, of_call in zip(calls, pairs, strict=True):
+                if flush_l2:
+                    flush.zero_()
+                start, end = _event(), _event()
+                start.record()
+                call()
+                end.record()
+                of_call.append((start, end))
         torch.cuda.synchronize()
-        samples = [start.elapsed_time(end) * 1e6 for start, end in pairs]
-    return TimeStats.of(samples, "CUDA events", flush_l2)
+        return [[start.elapsed_time(end) * 1e6 for start, end in of_call] for of_call in pairs]
 
 
 def _event() -> torch.cuda.Event:

@@ -1,0 +1,101 @@
+"""What the warps of `flash_hopper` do besides attending: which block is whose, and loading it."""
+
+from __future__ import annotations
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+
+# Triton from 3.7 on has a shorter name for it.
+fetch_tile = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+
+GROUPS = gl.constexpr(2)  # groups of four warps that attend; each has 64 queries, wgmma's rows
+GROUP_Q = gl.constexpr(64)
+BLOCK_Q = 128
+
+
+@gluon.jit
+def blocks_of_program(sizes, CAUSAL: gl.constexpr):
+    """How many blocks of queries this program attends; `place` says which."""
+    AT_ONCE: gl.constexpr = 2 if CAUSAL else 1
+    by_all = gl.num_programs(0) * AT_ONCE
+    rounds = sizes[0] // by_all
+    rest = sizes[0] - rounds * by_all - gl.program_id(0) * AT_ONCE
+    return rounds * AT_ONCE + gl.minimum(gl.maximum(rest, 0), AT_ONCE)
+
+
+@gluon.jit
+def place(turn, sizes, CAUSAL: gl.constexpr):
+    """(block of queries, head of all batches, batch, head, head of the keys).
+
+    As `flash_tiles.place_in_grid`, but where blocks are causal a program takes a long one and the
+    short one that makes up for it, so that all programs end at the same time.
+    """
+    q_blocks, heads_at_once, all_heads, heads, heads_per_kv_head = sizes[1:6]
+    if CAUSAL:
+        number = 2 * (gl.program_id(0) + turn // 2 * gl.num_programs(0)) + turn % 2
+    else:
+        number = gl.program_id(0) + turn * gl.num_programs(0)
+    first_head = number // (heads_at_once * q_blocks) * heads_at_once
+    size = gl.minimum(all_heads - first_head, heads_at_once)
+    within = number - first_head * q_blocks
+    if CAUSAL:
+        pair = within // (2 * size)
+        inside = within - 2 * size * pair
+        middle = 2 * pair + 1 >= q_blocks  # an odd number of blocks leaves one without a partner
+        all_head = first_head + gl.where(middle, inside, inside // 2)
+        block = gl.where(middle | (inside % 2 == 0), q_blocks - 1 - pair, pair)
+    else:
+        block, all_head = within // size, first_head + within % size
+    batch, head = all_head // heads, all_head % heads
+    return block, all_head, batch, head, head // heads_per_kv_head
+
+
+@gluon.jit
+def count_tiles(block, sizes, CAUSAL: gl.constexpr, BLOCK_K: gl.constexpr):
+    """(tiles of keys of a block, how many of them want a mask); the last tiles come first.
+
+    At least one of each: also a block that sees no key has a tile to wait for.
+    """
+    kv_len, offset = sizes[7], sizes[8]
+    ROWS: gl.constexpr = GROUPS * GROUP_Q
+    end, unmasked = kv_len, kv_len
+    if CAUSAL:
+        end = gl.minimum(kv_len, (block + 1) * ROWS + offset)
+        unmasked = gl.maximum(gl.minimum(kv_len, block * ROWS + 1 + offset), 0)
+    tiles = gl.maximum((end + BLOCK_K - 1) // BLOCK_K, 1)
+    return tiles, gl.maximum(tiles - unmasked // BLOCK_K, 1)
+
+
+@gluon.jit
+def load(
+    sources, buffers, barriers, sizes,
+    CAUSAL: gl.constexpr, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """The loading warp: every tile as soon as its place in shared memory is free."""
+    q_source, k_source, v_source = sources
+    q_tiles, k_tiles, v_tiles = buffers
+    q_ready, q_free, k_ready, k_free, v_ready, v_free = barriers
+    step = 0
+    for turn in range(blocks_of_program(sizes, CAUSAL)):
+        block, _all_head, batch, head, kv_head = place(turn, sizes, CAUSAL)
+        tiles, _masked = count_tiles(block, sizes, CAUSAL, BLOCK_K)
+        for group in gl.static_range(GROUPS):
+            row = (block * GROUPS + group) * GROUP_Q
+            mbarrier.wait(q_free.index(group), (turn & 1) ^ 1)
+            mbarrier.expect(q_ready.index(group), q_source.block_type.nbytes)
+            fetch_tile(q_source, [batch, head, row, 0], q_ready.index(group), q_tiles.index(group))
+        for i in range(tiles):
+            row = (tiles - 1 - i) * BLOCK_K
+            stage, phase = step % STAGES, step // STAGES & 1
+            mbarrier.wait(k_free.index(stage), phase ^ 1)
+            mbarrier.expect(k_ready.index(stage), k_source.block_type.nbytes)
+            fetch_tile(
+                k_source, [batch, kv_head, row, 0], k_ready.index(stage), k_tiles.index(stage)
+            )
+            mbarrier.wait(v_free.index(stage), phase ^ 1)
+            mbarrier.expect(v_ready.index(stage), v_source.block_type.nbytes)
+            fetch_tile(
+                v_source, [batch, kv_head, row, 0], v_ready.index(stage), v_tiles.index(stage)
+            )
+            step += 1

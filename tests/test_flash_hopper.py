@@ -1,0 +1,233 @@
+"""FlashAttention's kernel for Hopper: the order of its work, what is compiled, and its results."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from test_flash_triton import ALIGNMENTS, assert_right, error_ratios, problem
+
+from attnlab_helpers.attention import reference
+from attnlab_helpers.attention.flash_triton import flash_triton
+from attnlab_helpers.kernels import flash_hopper_launch, language
+from attnlab_helpers.kernels.flash_configurations import HOPPER, Configuration, listed
+from attnlab_helpers.kernels.flash_hopper_launch import (
+    TRITON_BELOW,
+    TRITON_FROM,
+    launch_hopper,
+    suits,
+)
+from attnlab_helpers.kernels.flash_launch import launch_forward
+
+ROOM = 227 * 1024  # CUDA C++ Programming Guide, technical specifications by capability
+LENGTHS = [1, 17, 97, 113, 127, 128, 129, 203, 1023, 1024, 1025, 2048]
+triton = pytest.importorskip("triton")
+VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
+can_compile = pytest.mark.skipif(
+    not TRITON_FROM <= VERSION < TRITON_BELOW, reason="Gluon of another Triton"
+)
+
+
+@can_compile
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("block_d", [64, 128])
+def test_compiled_for_hopper_it_fits_and_multiplies_in_groups(block_d, causal) -> None:
+    row = listed(HOPPER, block_d=block_d, length=1, capability=(9, 0)) or Configuration(
+        128, 128, num_stages=2
+    )
+    sizes = [str(int(x)) for x in (row.block_k, block_d, row.num_stages, causal)]
+    environment = {name: x for name, x in os.environ.items() if name != "TRITON_INTERPRET"}
+    script = Path(__file__).with_name("hopper_stages.py")
+    done = subprocess.run(
+        [sys.executable, str(script), *sizes], env=environment, text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found["shared"] <= ROOM
+    assert found["products"] > 0 and found["atomics"] == 0 and not found["local"]
+    # The loading warp gives registers away, so that the others can take more.
+    assert {("dec", 24), ("inc", 240)} <= {tuple(pair) for pair in found["registers"]}
+
+
+@can_compile
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 20), st.integers(1, 30), st.booleans())
+def test_every_block_of_every_head_is_attended_once(blocks, heads, at_once, programs, causal):
+    """The kernel's own functions, with Python's numbers in place of Gluon's."""
+    module = sys.modules.get("hopper_in_python") or in_python()
+    at_once, all_blocks = min(heads, at_once), blocks * heads
+    programs = min(programs, -(-all_blocks // (2 if causal else 1)))
+    sizes = (all_blocks, blocks, at_once, heads, heads, 1, 128 * blocks, 128 * blocks, 0)
+    found, tiles = [], []
+    for program in range(programs):
+        module.gl.program_id = lambda axis, program=program: program
+        module.gl.num_programs = lambda axis: programs
+        mine = [
+            module.place(turn, sizes, causal)[:2]
+            for turn in range(module.blocks_of_program(sizes, causal))
+        ]
+        assert mine, "a program without work would wait for tiles that nobody fetches"
+        found += mine
+        tiles.append(sum(block + 1 for block, _ in mine))
+    assert sorted(found) == [(block, head) for block in range(blocks) for head in range(heads)]
+    if causal and all_blocks % (2 * programs) == 0 and blocks % 2 == 0:
+        assert len(set(tiles)) == 1, "all programs have equally many tiles of keys"
+
+
+def in_python() -> SimpleNamespace:
+    """`place` and `blocks_of_program` as plain functions."""
+    source = (
+        Path(flash_hopper_launch.__file__).with_name("flash_hopper_blocks.py").read_text("utf-8")
+    )
+    numbers = SimpleNamespace(
+        minimum=min, maximum=max, where=lambda c, a, b: a if c else b, constexpr=int
+    )
+    names: dict = {"gl": numbers, "gluon": SimpleNamespace(jit=lambda function: function)}
+    for name in ("blocks_of_program", "place"):
+        start = source.index(f"@gluon.jit\ndef {name}(")
+        exec(source[start : source.index("\n\n\n", start)], names)
+    module = SimpleNamespace(**names)
+    sys.modules["hopper_in_python"] = module  # type: ignore[assignment]
+    return module
+
+
+def test_it_is_not_taken_where_it_cannot_run(monkeypatch) -> None:
+    q = torch.zeros(1, 1, 256, 64, dtype=torch.bfloat16)
+    assert not suits(q, q, q, q)
+    if language.mode() != "compiled":
+        monkeypatch.setattr(flash_hopper_launch, "launch_hopper", None)  # would be called
+        q = torch.randn(64, 4, 130, 64, dtype=torch.bfloat16)
+        if language.mode() == "interpreter":
+            flash_triton(q[:1, :1], q[:1, :1], q[:1, :1])
+
+
+# On a GPU of the Hopper family from here on.
+
+
+@pytest.fixture
+def hopper(monkeypatch) -> list[Configuration]:
+    """flash_triton takes this kernel wherever it suits, few blocks or not; what it took."""
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("needs a GPU of compute capability 9.0")
+    taken = []
+
+    def always(q, k, v, out):
+        if not suits(q, k, v, out):
+            return None
+        taken.append(Configuration(128, 128, num_stages=3 if q.shape[3] <= 64 else 2))
+        return taken[-1]
+
+    monkeypatch.setattr(flash_hopper_launch, "configuration_for", always)
+    return taken
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("head_dim", [40, 64, 72, 80, 96, 128])
+def test_the_grid(hopper, head_dim, dtype, causal, record_property) -> None:
+    found = {}
+    for length in LENGTHS:
+        tensors, do = problem(1, 2, length, head_dim, dtype=dtype, seed=length)
+        found[length] = max(error_ratios(tensors, do, causal=causal))
+    assert len(hopper) == len(LENGTHS)
+    record_property("worst", max(found.values()))
+    assert all(ratio <= 1 for ratio in found.values()), found
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", ALIGNMENTS)
+@pytest.mark.parametrize("head_dim", [64, 80, 128])
+@pytest.mark.parametrize(
+    ("q_len", "kv_len"), [(1, 4096), (300, 77), (77, 300), (1024, 2048), (2048, 130)]
+)
+def test_unequal_lengths_and_grouped_heads(hopper, q_len, kv_len, head_dim, causal) -> None:
+    tensors, do = problem(2, 6, q_len, head_dim, kv_len=kv_len, kv_heads=2, dtype="bfloat16")
+    assert_right(tensors, do, causal=causal)
+    assert hopper
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", ALIGNMENTS)
+@pytest.mark.parametrize("shape", [(64, 9, 200), (3, 70, 640), (1, 1000, 130), (2, 16, 4000)])
+def test_many_blocks_for_each_program(hopper, shape, causal) -> None:
+    """More blocks than SMs, in numbers that divide by nothing."""
+    tensors, do = problem(*shape, 64, kv_len=shape[2] + 57, dtype="bfloat16")
+    assert_right(tensors, do, causal=causal)
+    assert hopper
+
+
+@pytest.mark.gpu
+def test_views_with_strides_of_their_own(hopper) -> None:
+    tensors, do = problem(2, 4, 515, 64, dtype="bfloat16")
+    packed = torch.stack([tensor.transpose(1, 2) for tensor in tensors], 2)  # (b, n, 3, h, d)
+    views = [packed[:, :, i].transpose(1, 2) for i in range(3)]
+    assert not any(view.is_contiguous() for view in views)
+    assert_right(views, do, causal=True)
+    assert hopper
+    wide = torch.randn(2, 4, 515, 120, dtype=torch.bfloat16, device="cuda")
+    assert_right([wide[..., i : i + 40] for i in (0, 40, 80)], do[..., :40], causal=False)
+    assert len(hopper) == 2
+
+
+@pytest.mark.gpu
+def test_large_logits_negative_scale_and_nan(hopper) -> None:
+    tensors, do = problem(1, 2, 300, 128, dtype="float16")
+    large = [tensors[0] * 30, *tensors[1:]]
+    assert_right(large, do, causal=True)
+    assert_right(tensors, do, causal=True, scale=-0.3)
+    q = tensors[0].clone()
+    q[0, 1, 7] = float("nan")
+    out = flash_triton(q, *tensors[1:], causal=True)
+    wrong = out.isnan().any(-1)
+    assert wrong[0, 1, 7] and wrong.sum() == 1
+    assert hopper
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_statistics_are_those_of_the_other_kernel(hopper, head_dim) -> None:
+    (q, k, v), _ = problem(2, 4, 700, head_dim, kv_len=900, dtype="bfloat16")
+    options = {"scale": 0.1, "causal": "lower_right"}
+    found = [(torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")) for _ in range(2)]
+    launch_hopper(q, k, v, *found[0], Configuration(128, 128, num_stages=2), **options)
+    launch_forward(q, k, v, *found[1], Configuration(64, 64), precision="ieee", **options)
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_200_launches_give_finite_and_equal_results(hopper, head_dim, causal) -> None:
+    (q, k, v), _ = problem(4, 16, 1000, head_dim, dtype="bfloat16")
+    configuration = Configuration(128, 128, num_stages=2)
+    out, lse = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")
+
+    def launch() -> list[torch.Tensor]:
+        out.fill_(float("nan"))
+        lse.fill_(float("nan"))
+        launch_hopper(q, k, v, out, lse, configuration, scale=0.1, causal=causal)
+        return [out.clone(), lse.clone()]
+
+    first = launch()
+    assert all(torch.isfinite(tensor).all() for tensor in first)
+    for _ in range(199):
+        assert all(map(torch.equal, first, launch()))
+
+
+@pytest.mark.gpu
+def test_at_size_it_is_what_flash_triton_takes(monkeypatch) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("needs a GPU of compute capability 9.0")
+    (q, k, v), _ = problem(4, 16, 1024, 128, dtype="bfloat16")
+    configuration = flash_hopper_launch.configuration_for(q, k, v, torch.empty_like(q))
+    assert configuration is not None
+    out = flash_triton(q, k, v, causal=True)
+    oracle = reference(q, k, v, causal=True)
+    assert ((out.double() - oracle).norm() / oracle.norm()).item() < 4e-3
