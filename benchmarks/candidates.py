@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attnlab_helpers.kernels.flash_configurations import HOPPER, Configuration, Listed
+from attnlab_helpers.kernels.flash_configurations import Configuration, Listed
 from attnlab_helpers.kernels.tiles import padded
 
 # block_q, block_k, warps, stages, overlap: by padded head dim. What spills registers badly as
@@ -39,8 +39,13 @@ HOPPER_FORWARD = {
     64: [(128, 128, 4, 3, 1), (128, 128, 4, 2, 1), (128, 64, 4, 4, 1)],
     128: [(128, 128, 4, 2, 1), (128, 64, 4, 4, 1)],
 }
+HOPPER_DQ = {
+    64: [(128, 64, 4, 4, 1), (128, 64, 4, 3, 1)],
+    128: [(128, 64, 4, 4, 1), (128, 64, 4, 3, 1)],
+}
 CANDIDATES: dict[Listed, dict[int, list[tuple[int, ...]]]] = {
-    "forward": FORWARD, "dkdv": DKDV, "dq": DQ, HOPPER: HOPPER_FORWARD,
+    "forward": FORWARD, "dkdv": DKDV, "dq": DQ,
+    "forward_hopper": HOPPER_FORWARD, "dq_hopper": HOPPER_DQ,
 }  # fmt: skip
 
 

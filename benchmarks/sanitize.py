@@ -60,6 +60,11 @@ def launch_all(problem: AttentionProblem) -> None:
         listed("dq", block_d=block_d, length=problem.kv_len, capability=capability) or small
     )
     flash_launch.launch_dq(*tensors, dq, configuration, **options)
+    if flash_hopper_launch.suits(q, k, v, do, dq):
+        flash_hopper_launch.launch_hopper_dq(
+            *tensors, dq, Configuration(128, 64, num_stages=4),
+            scale=options["scale"], causal=problem.causal,
+        )  # fmt: skip
     torch.cuda.synchronize()
     finite = all(torch.isfinite(tensor).all() for tensor in (out, dq, dk, dv))
     print(f"{problem.label}: {'finite' if finite else 'NOT FINITE'}", flush=True)

@@ -87,10 +87,17 @@ class Bench:
         flash_launch.launch_dq(*tensors, configuration, **self.options)
         return (self.dq,)
 
+    def hopper_dq(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
+        tensors = (self.q, self.k, self.v, self.do, self.delta, self.shift, self.dq)
+        scale, causal = self.options["scale"], self.options["causal"]
+        flash_hopper_launch.launch_hopper_dq(*tensors, configuration, scale=scale, causal=causal)
+        return (self.dq,)
+
     def call(self, kernel: Listed, configuration: Configuration) -> tuple[torch.Tensor, ...]:
         calls: dict[str, Callable[[Configuration], tuple[torch.Tensor, ...]]] = {
             "forward": self.forward,
-            HOPPER: self.hopper,
+            "forward_hopper": self.hopper,
+            "dq_hopper": self.hopper_dq,
             "dkdv": self.dkdv,
             "dq": self.dq_alone,
         }
@@ -113,7 +120,7 @@ def fault(kernel: Listed, configuration: Configuration, head_dim: int) -> str | 
         leaves = [x.double().requires_grad_() for x in (bench.q, bench.k, bench.v)]
         out = reference(*leaves, causal=causal)
         dq, dk, dv = torch.autograd.grad(out, leaves, bench.do.double())
-        wanted = {"forward": [out], HOPPER: [out], "dkdv": [dk, dv], "dq": [dq]}[kernel]
+        wanted = {"forward": [out], "dkdv": [dk, dv], "dq": [dq]}[HOPPER.get(kernel, kernel)]
         for actual, oracle in zip(found, wanted, strict=True):
             error = ((actual.double() - oracle).norm() / oracle.norm()).item()
             if not error < 1e-2:  # NaN as well
@@ -226,7 +233,7 @@ Rows = dict[str, dict[str, dict[str, dict[str, Any]]]]
 def winners(frame: pd.DataFrame) -> Rows:
     """Kernel -> padded head dim -> "short" and "long" -> configuration.
 
-    The one for Hopper only where it is faster than the forward kernel in the same table.
+    Those for Hopper only where they are faster than the kernel whose place they take.
     """
     found: Rows = {kernel: {} for kernel in frame.kernel.unique()}
     for kind in SHAPES:
@@ -240,9 +247,9 @@ def winners(frame: pd.DataFrame) -> Rows:
             found[kernel].setdefault(str(padded(int(head_dim))), {})[kind] = plain
         best = good.groupby(["kernel", "head_dim"])[kind + LOADED].min()
         for kernel, head_dim in best.index:
-            usual = best.get(("forward", head_dim))
-            if kernel == HOPPER and usual is not None and usual <= best[kernel, head_dim]:
-                del found[HOPPER][str(padded(int(head_dim)))][kind]
+            usual = best.get((HOPPER.get(kernel), head_dim))
+            if usual is not None and usual <= best[kernel, head_dim]:
+                del found[kernel][str(padded(int(head_dim)))][kind]
     return found
 
 
@@ -264,7 +271,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Tune, print, write; 2 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 128, 256])
-    every = [*KERNELS, HOPPER]
+    every = [*KERNELS, *HOPPER]
     parser.add_argument("--kernels", nargs="+", choices=every, default=every)
     parser.add_argument("--without-descriptors", action="store_true", help="try those as well")
     parser.add_argument("--workers", type=int, default=8, help="processes that compile")
@@ -276,7 +283,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     capability = torch.cuda.get_device_capability()
     if capability != flash_hopper_launch.CAPABILITY:
-        options.kernels = [kernel for kernel in options.kernels if kernel != HOPPER]
+        options.kernels = [kernel for kernel in options.kernels if kernel not in HOPPER]
     descriptors = [capability >= (9, 0)]
     if descriptors[0] and options.without_descriptors:
         descriptors.append(False)

@@ -10,6 +10,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 RESULTS = BENCHMARKS / "results"
+HOPPER_FORWARD = "forward_hopper"
 
 
 @pytest.fixture(scope="module")
@@ -85,16 +86,16 @@ def test_the_kernel_for_hopper_is_listed_only_where_it_is_faster(scripts) -> Non
         return {"kernel": kernel, "head_dim": head_dim} | form | loaded
 
     rows = [
-        timed("forward", 64, 1.0, 5.0), timed(tune.HOPPER, 64, 0.9, 5.1),
-        timed("forward", 128, 1.0, 5.0), timed(tune.HOPPER, 128, 0.8, 4.0),
-        timed(tune.HOPPER, 128, 0.7, 6.0),
+        timed("forward", 64, 1.0, 5.0), timed(HOPPER_FORWARD, 64, 0.9, 5.1),
+        timed("forward", 128, 1.0, 5.0), timed(HOPPER_FORWARD, 128, 0.8, 4.0),
+        timed(HOPPER_FORWARD, 128, 0.7, 6.0),
     ]  # fmt: skip
     found = tune.winners(pd.DataFrame(rows))
-    listed = {head_dim: set(kinds) for head_dim, kinds in found[tune.HOPPER].items()}
+    listed = {head_dim: set(kinds) for head_dim, kinds in found[HOPPER_FORWARD].items()}
     assert listed == {"64": {"short"}, "128": {"short", "long"}}
     assert found["forward"].keys() == {"64", "128"}
     alone = tune.winners(pd.DataFrame(rows[-2:]))  # nothing to compare with: both stay
-    assert set(alone[tune.HOPPER]["128"]) == {"short", "long"}
+    assert set(alone[HOPPER_FORWARD]["128"]) == {"short", "long"}
 
 
 def row(contestant, direction, tflops, length=4096, head_dim=64):

@@ -21,9 +21,10 @@ from attnlab_helpers.kernels.flash_hopper_launch import (
     TRITON_BELOW,
     TRITON_FROM,
     launch_hopper,
+    launch_hopper_dq,
     suits,
 )
-from attnlab_helpers.kernels.flash_launch import launch_forward
+from attnlab_helpers.kernels.flash_launch import launch_delta, launch_forward
 
 ROOM = 227 * 1024  # CUDA C++ Programming Guide, technical specifications by capability
 LENGTHS = [1, 17, 97, 113, 127, 128, 129, 203, 1023, 1024, 1025, 2048]
@@ -37,11 +38,12 @@ can_compile = pytest.mark.skipif(
 @can_compile
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("block_d", [64, 128])
-def test_compiled_for_hopper_it_fits_and_multiplies_in_groups(block_d, causal) -> None:
-    row = listed(HOPPER, block_d=block_d, length=1, capability=(9, 0)) or Configuration(
-        128, 128, num_stages=2
-    )
+@pytest.mark.parametrize("kernel", HOPPER)
+def test_compiled_for_hopper_it_fits_and_multiplies_in_groups(kernel, block_d, causal) -> None:
+    row = listed(kernel, block_d=block_d, length=1, capability=(9, 0))
+    row = row or configuration(kernel, block_d)
     sizes = [str(int(x)) for x in (row.block_k, block_d, row.num_stages, causal)]
+    sizes.insert(0, {"forward_hopper": "flash_hopper", "dq_hopper": "flash_hopper_dq"}[kernel])
     environment = {name: x for name, x in os.environ.items() if name != "TRITON_INTERPRET"}
     script = Path(__file__).with_name("hopper_stages.py")
     done = subprocess.run(
@@ -110,18 +112,24 @@ def test_it_is_not_taken_where_it_cannot_run(monkeypatch) -> None:
 # On a GPU of the Hopper family from here on.
 
 
+def configuration(kernel, head_dim):
+    if kernel == "dq_hopper":
+        return Configuration(128, 64, num_stages=4)
+    return Configuration(128, 128, num_stages=3 if head_dim <= 64 else 2)
+
+
 @pytest.fixture
-def hopper(monkeypatch) -> list[Configuration]:
+def hopper(monkeypatch) -> list[str]:
     """flash_triton takes this kernel wherever it suits, few blocks or not; what it took."""
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("needs a GPU of compute capability 9.0")
     taken = []
 
-    def always(q, k, v, out):
-        if not suits(q, k, v, out):
+    def always(kernel, *tensors):
+        if not suits(*tensors):
             return None
-        taken.append(Configuration(128, 128, num_stages=3 if q.shape[3] <= 64 else 2))
-        return taken[-1]
+        taken.append(kernel)
+        return configuration(kernel, tensors[0].shape[3])
 
     monkeypatch.setattr(flash_hopper_launch, "configuration_for", always)
     return taken
@@ -136,7 +144,8 @@ def test_the_grid(hopper, head_dim, dtype, causal, record_property) -> None:
     for length in LENGTHS:
         tensors, do = problem(1, 2, length, head_dim, dtype=dtype, seed=length)
         found[length] = max(error_ratios(tensors, do, causal=causal))
-    assert len(hopper) == len(LENGTHS)
+    assert sorted(set(hopper)) == ["dq_hopper", "forward_hopper"]
+    assert len(hopper) == 2 * len(LENGTHS)
     record_property("worst", max(found.values()))
     assert all(ratio <= 1 for ratio in found.values()), found
 
@@ -173,7 +182,7 @@ def test_views_with_strides_of_their_own(hopper) -> None:
     assert hopper
     wide = torch.randn(2, 4, 515, 120, dtype=torch.bfloat16, device="cuda")
     assert_right([wide[..., i : i + 40] for i in (0, 40, 80)], do[..., :40], causal=False)
-    assert len(hopper) == 2
+    assert hopper.count("forward_hopper") == 2 and "dq_hopper" in hopper
 
 
 @pytest.mark.gpu
@@ -196,7 +205,7 @@ def test_statistics_are_those_of_the_other_kernel(hopper, head_dim) -> None:
     (q, k, v), _ = problem(2, 4, 700, head_dim, kv_len=900, dtype="bfloat16")
     options = {"scale": 0.1, "causal": "lower_right"}
     found = [(torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")) for _ in range(2)]
-    launch_hopper(q, k, v, *found[0], Configuration(128, 128, num_stages=2), **options)
+    launch_hopper(q, k, v, *found[0], configuration("forward_hopper", head_dim), **options)
     launch_forward(q, k, v, *found[1], Configuration(64, 64), precision="ieee", **options)
     torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-5, atol=1e-5)
 
@@ -206,14 +215,17 @@ def test_statistics_are_those_of_the_other_kernel(hopper, head_dim) -> None:
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_200_launches_give_finite_and_equal_results(hopper, head_dim, causal) -> None:
     (q, k, v), _ = problem(4, 16, 1000, head_dim, dtype="bfloat16")
-    configuration = Configuration(128, 128, num_stages=2)
-    out, lse = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")
+    out, lse, dq = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda"), q.clone()
+    do, options = torch.randn_like(q), {"scale": 0.1, "causal": causal}
+    forward, backward = (configuration(kernel, head_dim) for kernel in HOPPER)
 
     def launch() -> list[torch.Tensor]:
-        out.fill_(float("nan"))
-        lse.fill_(float("nan"))
-        launch_hopper(q, k, v, out, lse, configuration, scale=0.1, causal=causal)
-        return [out.clone(), lse.clone()]
+        for result in (out, lse, dq):
+            result.fill_(float("nan"))
+        launch_hopper(q, k, v, out, lse, forward, **options)
+        delta, shift = launch_delta(out, do, lse)
+        launch_hopper_dq(q, k, v, do, delta, shift, dq, backward, **options)
+        return [out.clone(), lse.clone(), dq.clone()]
 
     first = launch()
     assert all(torch.isfinite(tensor).all() for tensor in first)
@@ -226,8 +238,8 @@ def test_at_size_it_is_what_flash_triton_takes(monkeypatch) -> None:
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("needs a GPU of compute capability 9.0")
     (q, k, v), _ = problem(4, 16, 1024, 128, dtype="bfloat16")
-    configuration = flash_hopper_launch.configuration_for(q, k, v, torch.empty_like(q))
-    assert configuration is not None
+    found = flash_hopper_launch.configuration_for("forward_hopper", q, k, v, q)
+    assert found is not None
     out = flash_triton(q, k, v, causal=True)
     oracle = reference(q, k, v, causal=True)
     assert ((out.double() - oracle).norm() / oracle.norm()).item() < 4e-3

@@ -66,9 +66,10 @@ def _forward(
 
     with where_it_runs(q):
         tensors = (queries, keys, values, out)
-        if found := flash_hopper_launch.configuration_for(*tensors):
-            scale, causal = options["scale"], options["causal"]
-            flash_hopper_launch.launch_hopper(*tensors, lse, found, scale=scale, causal=causal)
+        if found := flash_hopper_launch.configuration_for("forward_hopper", *tensors):
+            flash_hopper_launch.launch_hopper(
+                *tensors, lse, found, scale=options["scale"], causal=options["causal"]
+            )
         else:
             _first_that_fits("forward", q, k.shape[2], options["precision"], launch)
     return out.to(q.dtype), lse
@@ -106,10 +107,16 @@ def _backward(
 
         if want_kv:
             _first_that_fits("dkdv", q, q.shape[2], options["precision"], launch_dkdv)
-        if want_q:
+        found = flash_hopper_launch.configuration_for("dq_hopper", q, k, v, do, dq)
+        if want_q and found:
+            flash_hopper_launch.launch_hopper_dq(
+                q, k, v, do, delta, shift, dq, found,
+                scale=options["scale"], causal=options["causal"],
+            )  # fmt: skip
+        elif want_q:
             _first_that_fits("dq", q, k.shape[2], options["precision"], launch_dq)
-    found = (dq if want_q else None, dk if wanted[1] else None, dv if wanted[2] else None)
-    return tuple(None if tensor is None else tensor.to(dtype) for tensor in found)
+    wanted_ones = (dq if want_q else None, dk if wanted[1] else None, dv if wanted[2] else None)
+    return tuple(None if tensor is None else tensor.to(dtype) for tensor in wanted_ones)
 
 
 def _first_that_fits(

@@ -19,9 +19,11 @@ from .tiles import padded
 
 Kernel = Literal["forward", "dkdv", "dq"]
 KERNELS: tuple[Kernel, ...] = ("forward", "dkdv", "dq")
-Listed = Kernel | Literal["forward_hopper"]
-# The table's name for `flash_hopper`: listed where it is faster than "forward".
-HOPPER: Literal["forward_hopper"] = "forward_hopper"
+HopperKernel = Literal["forward_hopper", "dq_hopper"]
+Listed = Kernel | HopperKernel
+# The table's names for `flash_hopper` and `flash_hopper_dq`, and for what they take the place of
+# where they are faster; elsewhere they are not listed.
+HOPPER: dict[HopperKernel, Kernel] = {"forward_hopper": "forward", "dq_hopper": "dq"}
 Precision = Literal["half", "tf32", "ieee"]
 
 FILE = "flash_configurations.json"

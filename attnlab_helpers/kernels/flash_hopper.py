@@ -23,14 +23,23 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from .flash_hopper_blocks import GROUP_Q, GROUPS, blocks_of_program, count_tiles, load, place
+from .flash_hopper_blocks import (
+    ATTENDING_REGISTERS,
+    GROUP_Q,
+    GROUPS,
+    LOADING_REGISTERS,
+    barriers_of_tiles,
+    blocks_of_program,
+    count_tiles,
+    load,
+    new_barriers,
+    place,
+    tiles_like,
+    write_block,
+)
 from .flash_tiles import SIZES
 
-# Triton from 3.7 on has a shorter name for it.
-send_tile = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
-
-ATTENDING_REGISTERS = gl.constexpr(240)  # what the loading warps do not need, the others get
-LOADING_REGISTERS = gl.constexpr(24)
+AHEAD = gl.constexpr(2)  # the queries of the next block come while this one is attended
 
 
 @gluon.jit
@@ -127,10 +136,7 @@ def finish(acc, l, m, out, out_tile, lse, all_head, batch, head, first_query, q_
     divisor, seen = gl.convert_layout(divisor, layout), gl.convert_layout(seen, layout)
     # A block without keys has read something: zero times it might be NaN.
     acc = gl.where(seen[:, None], acc * (1.0 / divisor)[:, None], 0.0)
-    tma.store_wait(0)  # the block before has left out_tile
-    out_tile.reshape(acc.shape).store(acc.to(out_tile.dtype))
-    fence_async_shared()
-    send_tile(out, [batch, head, first_query, 0], out_tile)
+    write_block(acc, out, out_tile, batch, head, first_query)
 
 
 @gluon.jit
@@ -150,7 +156,6 @@ def attend(
     out_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_D, 16])
     rows: gl.constexpr = gl.SliceLayout(1, score_layout)
     columns = gl.arange(0, BLOCK_K, gl.SliceLayout(0, score_layout))
-    q = buffers[0].index(GROUP).reshape([GROUP_Q, BLOCK_D])
     out_tile = out_tiles.index(GROUP)
     none = gl.zeros([GROUP_Q], gl.float32, rows)
     lowest = gl.full([GROUP_Q], float("-inf"), gl.float32, rows)
@@ -168,7 +173,9 @@ def attend(
         if CAUSAL:
             limit = gl.minimum(limit, first_query + gl.arange(0, GROUP_Q, rows) + offset)
         began = turn > 0
-        mbarrier.wait(q_ready.index(GROUP), turn & 1)
+        slot = turn % AHEAD * GROUPS + GROUP
+        q = buffers[0].index(slot).reshape([GROUP_Q, BLOCK_D])
+        mbarrier.wait(q_ready.index(slot), turn // AHEAD & 1)
         scores, acc = multiply(
             acc, p, q, step, several, began, buffers, barriers, turns, BLOCK_K, STAGES, GROUP
         )
@@ -189,7 +196,7 @@ def attend(
             acc, l, m, p, q, limit, columns, step, masked, tiles, tiles, scale_log2,
             buffers, barriers, turns, False, BLOCK_K, STAGES, GROUP,
         )  # fmt: skip
-        mbarrier.arrive(q_free.index(GROUP), count=1)
+        mbarrier.arrive(q_free.index(slot), count=1)
         several = tiles > 1
         old_query, old_all_head, old_batch, old_head = first_query, all_head, batch, head
     before = (step + STAGES - 1) % STAGES
@@ -201,15 +208,6 @@ def attend(
     tma.store_wait(0)
 
 
-@gluon.jit
-def new_barriers(NUMBER: gl.constexpr, ARRIVALS: gl.constexpr):
-    """NUMBER barriers in shared memory; each opens when ARRIVALS have arrived."""
-    found = gl.allocate_shared_memory(gl.int64, [NUMBER, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(NUMBER):
-        mbarrier.init(found.index(i), count=ARRIVALS)
-    return found
-
-
 @gluon.jit(do_not_specialize=SIZES)
 def flash_hopper_kernel(
     q_source, k_source, v_source, out, lse,  # descriptors but for lse
@@ -218,27 +216,15 @@ def flash_hopper_kernel(
     CAUSAL: gl.constexpr, BLOCK_K: gl.constexpr, BLOCK_D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Writes out and lse, as `flash_forward_kernel`, with at most one program an SM."""
-    q_tiles = gl.allocate_shared_memory(
-        q_source.dtype, [GROUPS, 1, 1, GROUP_Q, BLOCK_D], q_source.layout
-    )
-    out_tiles = gl.allocate_shared_memory(out.dtype, [GROUPS, 1, 1, GROUP_Q, BLOCK_D], out.layout)
-    k_tiles = gl.allocate_shared_memory(
-        k_source.dtype, [STAGES, 1, 1, BLOCK_K, BLOCK_D], k_source.layout
-    )
-    v_tiles = gl.allocate_shared_memory(
-        v_source.dtype, [STAGES, 1, 1, BLOCK_K, BLOCK_D], v_source.layout
-    )
-    q_ready, q_free, turns = (
-        new_barriers(GROUPS, 1),
-        new_barriers(GROUPS, 1),
-        new_barriers(GROUPS, 1),
-    )
-    k_ready, k_free = new_barriers(STAGES, 1), new_barriers(STAGES, GROUPS)
-    v_ready, v_free = new_barriers(STAGES, 1), new_barriers(STAGES, GROUPS)
+    buffers = (
+        tiles_like(q_source, AHEAD * GROUPS), tiles_like(k_source, STAGES),
+        tiles_like(v_source, STAGES),
+    )  # fmt: skip
+    out_tiles = tiles_like(out, GROUPS)
+    barriers, turns = barriers_of_tiles(STAGES, AHEAD), new_barriers(GROUPS, 1)
     fence_async_shared()
     mbarrier.arrive(turns.index(0), count=1)  # group 0 multiplies first
-    sources, buffers = (q_source, k_source, v_source), (q_tiles, k_tiles, v_tiles)
-    barriers = (q_ready, q_free, k_ready, k_free, v_ready, v_free)
+    sources = (q_source, k_source, v_source)
     sizes = (all_blocks, q_blocks, heads_at_once, all_heads, heads, heads_per_kv_head,
              q_len, kv_len, offset)  # fmt: skip
     gl.warp_specialize(
@@ -247,7 +233,7 @@ def flash_hopper_kernel(
                       CAUSAL, BLOCK_D, BLOCK_K, STAGES, 0)),
             (attend, (buffers, barriers, turns, out, out_tiles, lse, sizes, scale_log2,
                       CAUSAL, BLOCK_D, BLOCK_K, STAGES, 1)),
-            (load, (sources, buffers, barriers, sizes, CAUSAL, BLOCK_K, STAGES)),
+            (load, (sources, buffers, barriers, sizes, CAUSAL, BLOCK_K, STAGES, AHEAD, False)),
         ],
         [4, 1],
         [ATTENDING_REGISTERS, LOADING_REGISTERS],

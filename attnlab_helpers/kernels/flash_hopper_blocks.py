@@ -1,17 +1,19 @@
-"""What the warps of `flash_hopper` do besides attending: which block is whose, and loading it."""
+"""What the kernels for Hopper share: which block of queries is whose, and moving tiles."""
 
 from __future__ import annotations
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-# Triton from 3.7 on has a shorter name for it.
+# Later versions of Triton have shorter names for them.
 fetch_tile = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+send_tile = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 
 GROUPS = gl.constexpr(2)  # groups of four warps that attend; each has 64 queries, wgmma's rows
 GROUP_Q = gl.constexpr(64)
-BLOCK_Q = 128
+ATTENDING_REGISTERS = gl.constexpr(240)  # what the loading warps do not need, the others get
+LOADING_REGISTERS = gl.constexpr(24)
 
 
 @gluon.jit
@@ -70,32 +72,81 @@ def count_tiles(block, sizes, CAUSAL: gl.constexpr, BLOCK_K: gl.constexpr):
 @gluon.jit
 def load(
     sources, buffers, barriers, sizes,
-    CAUSAL: gl.constexpr, BLOCK_K: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, BLOCK_K: gl.constexpr, STAGES: gl.constexpr, AHEAD: gl.constexpr,
+    WITH_DO: gl.constexpr,
 ):  # fmt: skip
-    """The loading warp: every tile as soon as its place in shared memory is free."""
-    q_source, k_source, v_source = sources
-    q_tiles, k_tiles, v_tiles = buffers
+    """The loading warp: every tile as soon as its place in shared memory is free.
+
+    sources and buffers: of q, k, v and, with WITH_DO, do. AHEAD: for how many blocks of queries
+    there is a place.
+    """
     q_ready, q_free, k_ready, k_free, v_ready, v_free = barriers
+    q_bytes: gl.constexpr = sources[0].block_type.nbytes * (2 if WITH_DO else 1)
+    kv_bytes: gl.constexpr = sources[1].block_type.nbytes
     step = 0
     for turn in range(blocks_of_program(sizes, CAUSAL)):
         block, _all_head, batch, head, kv_head = place(turn, sizes, CAUSAL)
         tiles, _masked = count_tiles(block, sizes, CAUSAL, BLOCK_K)
         for group in gl.static_range(GROUPS):
             row = (block * GROUPS + group) * GROUP_Q
-            mbarrier.wait(q_free.index(group), (turn & 1) ^ 1)
-            mbarrier.expect(q_ready.index(group), q_source.block_type.nbytes)
-            fetch_tile(q_source, [batch, head, row, 0], q_ready.index(group), q_tiles.index(group))
+            slot = turn % AHEAD * GROUPS + group
+            mbarrier.wait(q_free.index(slot), turn // AHEAD & 1 ^ 1)
+            mbarrier.expect(q_ready.index(slot), q_bytes)
+            fetch_tile(
+                sources[0], [batch, head, row, 0], q_ready.index(slot), buffers[0].index(slot)
+            )
+            if WITH_DO:
+                fetch_tile(
+                    sources[3], [batch, head, row, 0], q_ready.index(slot), buffers[3].index(slot)
+                )
         for i in range(tiles):
             row = (tiles - 1 - i) * BLOCK_K
             stage, phase = step % STAGES, step // STAGES & 1
             mbarrier.wait(k_free.index(stage), phase ^ 1)
-            mbarrier.expect(k_ready.index(stage), k_source.block_type.nbytes)
+            mbarrier.expect(k_ready.index(stage), kv_bytes)
             fetch_tile(
-                k_source, [batch, kv_head, row, 0], k_ready.index(stage), k_tiles.index(stage)
+                sources[1], [batch, kv_head, row, 0], k_ready.index(stage), buffers[1].index(stage)
             )
             mbarrier.wait(v_free.index(stage), phase ^ 1)
-            mbarrier.expect(v_ready.index(stage), v_source.block_type.nbytes)
+            mbarrier.expect(v_ready.index(stage), kv_bytes)
             fetch_tile(
-                v_source, [batch, kv_head, row, 0], v_ready.index(stage), v_tiles.index(stage)
+                sources[2], [batch, kv_head, row, 0], v_ready.index(stage), buffers[2].index(stage)
             )
             step += 1
+
+
+@gluon.jit
+def write_block(rows, target, tile, batch, head, first_query):
+    """Send a group's rows to memory, through `tile`, while the kernel goes on."""
+    tma.store_wait(0)  # the block before has left the tile
+    tile.reshape(rows.shape).store(rows.to(tile.dtype))
+    fence_async_shared()
+    send_tile(target, [batch, head, first_query, 0], tile)
+
+
+@gluon.jit
+def new_barriers(NUMBER: gl.constexpr, ARRIVALS: gl.constexpr):
+    """NUMBER barriers in shared memory; each opens when ARRIVALS have arrived."""
+    found = gl.allocate_shared_memory(gl.int64, [NUMBER, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(NUMBER):
+        mbarrier.init(found.index(i), count=ARRIVALS)
+    return found
+
+
+@gluon.jit
+def barriers_of_tiles(STAGES: gl.constexpr, AHEAD: gl.constexpr):
+    """(q ready, q free, k ready, k free, v ready, v free): who attends waits for the first of a
+    pair and arrives at the second, `load` the other way round."""
+    SLOTS: gl.constexpr = AHEAD * GROUPS
+    q_ready, q_free = new_barriers(SLOTS, 1), new_barriers(SLOTS, 1)
+    k_ready, k_free = new_barriers(STAGES, 1), new_barriers(STAGES, GROUPS)
+    v_ready, v_free = new_barriers(STAGES, 1), new_barriers(STAGES, GROUPS)
+    return q_ready, q_free, k_ready, k_free, v_ready, v_free
+
+
+@gluon.jit
+def tiles_like(source, NUMBER: gl.constexpr):
+    """Room for NUMBER tiles as a descriptor loads or stores them."""
+    shape: gl.constexpr = source.block_type.shape
+    room: gl.constexpr = [NUMBER] + shape  # noqa: RUF005 (Gluon knows no stars)
+    return gl.allocate_shared_memory(source.dtype, room, source.layout)

@@ -1,4 +1,4 @@
-"""Launching `flash_hopper`, where card, Triton and tensors are what it was made for."""
+"""Launching the kernels for Hopper, where card, Triton and tensors are what they are made for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..options import Causal
-from .flash_configurations import HOPPER, Configuration, listed
+from .flash_configurations import Configuration, HopperKernel, listed
 from .flash_launch import LOG2_E, fits_descriptor, heads_at_once, offset_of, strides_of
 from .language import mode, triton
 from .tiles import padded
@@ -17,39 +17,39 @@ from .tiles import padded
 # Gluon's interface changes. It has run with 3.6, and been compiled for 9.0 with 3.6 to 3.9.
 TRITON_FROM, TRITON_BELOW = (3, 6), (3, 10)
 CAPABILITY = (9, 0)
-BLOCK_Q, GROUP_Q = 128, 64  # as in `flash_hopper`, which cannot be imported everywhere
+BLOCK_Q, GROUP_Q = 128, 64  # as in `flash_hopper_blocks`, which not every machine can import
 BLOCKS_D = (64, 128)
 DTYPES = (torch.float16, torch.bfloat16)
 
 
-def suits(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor) -> bool:
-    """Whether `launch_hopper` can compute this; shapes as there."""
+def suits(*tensors: torch.Tensor) -> bool:
+    """Whether the kernels for Hopper can compute with these; (batch, heads, length, head_dim)."""
+    first = tensors[0]
     return (
         mode() == "compiled"
-        and q.is_cuda
-        and q.dtype in DTYPES
-        and padded(q.shape[3]) in BLOCKS_D
-        and torch.cuda.get_device_capability(q.device) == CAPABILITY
+        and first.is_cuda
+        and first.dtype in DTYPES
+        and padded(first.shape[3]) in BLOCKS_D
+        and torch.cuda.get_device_capability(first.device) == CAPABILITY
         and TRITON_FROM <= _version() < TRITON_BELOW
-        and all(map(fits_descriptor, (q, k, v, out)))
+        and all(map(fits_descriptor, tensors))
     )
 
 
 def configuration_for(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor
+    kernel: HopperKernel, q: torch.Tensor, k: torch.Tensor, *others: torch.Tensor
 ) -> Configuration | None:
-    """The table's configuration for `launch_hopper`, or None if `launch_forward` does better.
+    """The table's configuration for this kernel, or None if the one for all cards does better.
 
     It does where there are fewer blocks of queries than SMs, since its own are smaller, and where
-    the table has no entry.
+    the table has no entry. others: what else the kernel reads and writes.
     """
-    if not suits(q, k, v, out):
+    if not suits(q, k, *others):
         return None
     batch, heads, q_len, head_dim = q.shape
-    properties = torch.cuda.get_device_properties(q.device)
-    if triton.cdiv(q_len, BLOCK_Q) * batch * heads < properties.multi_processor_count:
+    if triton.cdiv(q_len, BLOCK_Q) * batch * heads < _programs(q):
         return None
-    return listed(HOPPER, block_d=padded(head_dim), length=k.shape[2], capability=CAPABILITY)
+    return listed(kernel, block_d=padded(head_dim), length=k.shape[2], capability=CAPABILITY)
 
 
 def launch_hopper(
@@ -64,24 +64,63 @@ def launch_hopper(
     causal: Causal,
 ) -> None:
     """Write out and lse, as `flash_launch.launch_forward`, of tensors that `suits` accepts."""
-    batch, heads, q_len, head_dim = q.shape
-    kv_heads, kv_len = k.shape[1:3]
-    block_d, q_blocks = padded(head_dim), triton.cdiv(q_len, BLOCK_Q)
-    all_blocks = q_blocks * batch * heads
-    programs = torch.cuda.get_device_properties(q.device).multi_processor_count
-    # Of causal blocks a program takes two, a long one and a short one.
-    grid = min(programs, triton.cdiv(all_blocks, 2 if causal else 1))
-    _kernel()[(grid,)](
-        _descriptor(q, GROUP_Q, block_d),
-        _descriptor(k, configuration.block_k, block_d),
-        _descriptor(v, configuration.block_k, block_d),
-        _descriptor(out, GROUP_Q, block_d),
-        lse, all_blocks, heads, batch * heads, heads // kv_heads,
-        heads_at_once(k, batch * heads), q_len, kv_len, q_blocks, scale * LOG2_E,
-        offset_of(q_len, kv_len, causal),
-        CAUSAL=bool(causal), BLOCK_K=configuration.block_k, BLOCK_D=block_d,
-        STAGES=configuration.num_stages, num_warps=configuration.num_warps,
+    block_d, rows = padded(q.shape[3]), configuration.block_k
+    grid, sizes = _grid_and_sizes(q, k, causal)
+    _kernel("flash_hopper")[grid](
+        _descriptor(q, GROUP_Q, block_d), _descriptor(k, rows, block_d),
+        _descriptor(v, rows, block_d), _descriptor(out, GROUP_Q, block_d), lse,
+        *sizes, scale * LOG2_E, offset_of(q.shape[2], k.shape[2], causal),
+        CAUSAL=bool(causal), BLOCK_K=rows, BLOCK_D=block_d, STAGES=configuration.num_stages,
+        num_warps=configuration.num_warps,
     )  # fmt: skip
+
+
+def launch_hopper_dq(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    do: torch.Tensor,
+    delta: torch.Tensor,
+    shift: torch.Tensor,
+    dq: torch.Tensor,
+    configuration: Configuration,
+    *,
+    scale: float,
+    causal: Causal,
+) -> None:
+    """Write dq, as `flash_launch.launch_dq`, of tensors that `suits` accepts."""
+    block_d, rows = padded(q.shape[3]), configuration.block_k
+    grid, sizes = _grid_and_sizes(q, k, causal)
+    _kernel("flash_hopper_dq")[grid](
+        _descriptor(q, GROUP_Q, block_d), _descriptor(k, rows, block_d),
+        _descriptor(v, rows, block_d), _descriptor(do, GROUP_Q, block_d),
+        _descriptor(dq, GROUP_Q, block_d), shift, delta,
+        *sizes, delta.shape[1], scale, scale * LOG2_E,
+        offset_of(q.shape[2], k.shape[2], causal),
+        CAUSAL=bool(causal), BLOCK_K=rows, BLOCK_D=block_d, STAGES=configuration.num_stages,
+        AHEAD=2 if block_d == 64 else 1, num_warps=configuration.num_warps,
+    )  # fmt: skip
+
+
+def _grid_and_sizes(
+    q: torch.Tensor, k: torch.Tensor, causal: Causal
+) -> tuple[tuple[int], tuple[int, ...]]:
+    """The number of programs, and the kernels' arguments from all_blocks to q_blocks."""
+    batch, heads, q_len, _ = q.shape
+    kv_heads, kv_len = k.shape[1:3]
+    q_blocks = triton.cdiv(q_len, BLOCK_Q)
+    all_blocks = q_blocks * batch * heads
+    # Of causal blocks a program takes two, a long one and a short one.
+    programs = min(_programs(q), triton.cdiv(all_blocks, 2 if causal else 1))
+    return (programs,), (
+        all_blocks, heads, batch * heads, heads // kv_heads, heads_at_once(k, batch * heads),
+        q_len, kv_len, q_blocks,
+    )  # fmt: skip
+
+
+def _programs(tensor: torch.Tensor) -> int:
+    """One program runs on each SM at a time, and takes block after block."""
+    return torch.cuda.get_device_properties(tensor.device).multi_processor_count
 
 
 @functools.lru_cache(maxsize=1)
@@ -89,9 +128,9 @@ def _version() -> tuple[int, ...]:
     return tuple(int(part) for part in triton.__version__.split(".")[:2])
 
 
-@functools.lru_cache(maxsize=1)
-def _kernel() -> Any:
-    return importlib.import_module(f"{__package__}.flash_hopper").flash_hopper_kernel
+@functools.lru_cache(maxsize=2)
+def _kernel(file: str) -> Any:
+    return getattr(importlib.import_module(f"{__package__}.{file}"), f"{file}_kernel")
 
 
 @functools.lru_cache(maxsize=16)
