@@ -10,6 +10,7 @@ from test_flash_triton import ALIGNMENTS, CAN_RUN, DEVICE, problem
 from attnlab_helpers.attention import flash_autograd, reference
 from attnlab_helpers.attention.arguments import UnsupportedProblem
 from attnlab_helpers.kernels import language
+from attnlab_helpers.kernels.card import Card
 from attnlab_helpers.kernels.flash_configurations import (
     FILE,
     HOPPER,
@@ -100,8 +101,7 @@ def test_a_card_that_runs_out_of_memory_gets_the_next_smaller_tiles(monkeypatch)
     class OutOfResources(Exception):  # Triton's, told by its name
         pass
 
-    class Properties:
-        major, minor, shared_memory_per_block_optin = 8, 6, 99 * KIB
+    card = Card((8, 6), sms=1, l2_bytes=0, shared_bytes=99 * KIB)
 
     tried = []
 
@@ -111,7 +111,7 @@ def test_a_card_that_runs_out_of_memory_gets_the_next_smaller_tiles(monkeypatch)
             raise OutOfResources("shared memory, Required: 1, Hardware limit: 0")
 
     monkeypatch.setattr(flash_autograd, "mode", lambda: "compiled")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
+    monkeypatch.setattr(flash_autograd, "card_of", lambda tensor: card)
     q = torch.empty(1, 1, 1, 64, dtype=torch.float16)
     enough = 3
     flash_autograd._first_that_fits("forward", q, 1, "ieee", launch)
@@ -122,14 +122,13 @@ def test_a_card_that_runs_out_of_memory_gets_the_next_smaller_tiles(monkeypatch)
 
 
 def test_only_an_out_of_resources_error_goes_on_to_the_next(monkeypatch) -> None:
-    class Properties:
-        major, minor, shared_memory_per_block_optin = 9, 0, 227 * KIB
+    card = Card((9, 0), sms=1, l2_bytes=0, shared_bytes=227 * KIB)
 
     def launch(configuration: Configuration) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(flash_autograd, "mode", lambda: "compiled")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
+    monkeypatch.setattr(flash_autograd, "card_of", lambda tensor: card)
     with pytest.raises(ZeroDivisionError):
         flash_autograd._first_that_fits("dq", torch.empty(1, 1, 1, 16), 1, "ieee", launch)
 

@@ -13,6 +13,7 @@ import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ..kernels import flash_hopper_launch, flash_launch
+from ..kernels.card import card_of
 from ..kernels.flash_configurations import (
     INTERPRETER,
     Configuration,
@@ -133,14 +134,14 @@ def _first_that_fits(
     if mode() != "compiled":
         launch(INTERPRETER)
         return
-    properties = torch.cuda.get_device_properties(q.device)
+    card = card_of(q)
     for configuration in configurations(
         kernel,
         head_dim=q.shape[3],
         length=length,
         precision="half" if q.dtype != torch.float32 else precision,
-        capability=(properties.major, properties.minor),
-        shared_bytes=properties.shared_memory_per_block_optin,
+        capability=card.capability,
+        shared_bytes=card.shared_bytes,
     ):
         try:
             launch(configuration)

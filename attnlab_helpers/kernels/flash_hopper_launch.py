@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..options import Causal
+from .card import card_of
 from .flash_configurations import Configuration, HopperKernel, listed
 from .flash_launch import LOG2_E, fits_descriptor, heads_at_once, offset_of, strides_of
 from .language import mode, triton
@@ -30,7 +31,7 @@ def suits(*tensors: torch.Tensor) -> bool:
         and first.is_cuda
         and first.dtype in DTYPES
         and padded(first.shape[3]) in BLOCKS_D
-        and torch.cuda.get_device_capability(first.device) == CAPABILITY
+        and card_of(first).capability == CAPABILITY
         and TRITON_FROM <= _version() < TRITON_BELOW
         and all(map(fits_descriptor, tensors))
     )
@@ -47,7 +48,7 @@ def configuration_for(
     if not suits(q, k, *others):
         return None
     batch, heads, q_len, head_dim = q.shape
-    if triton.cdiv(q_len, BLOCK_Q) * batch * heads < _programs(q):
+    if triton.cdiv(q_len, BLOCK_Q) * batch * heads < card_of(q).sms:
         return None
     return listed(kernel, block_d=padded(head_dim), length=k.shape[2], capability=CAPABILITY)
 
@@ -110,17 +111,13 @@ def _grid_and_sizes(
     kv_heads, kv_len = k.shape[1:3]
     q_blocks = triton.cdiv(q_len, BLOCK_Q)
     all_blocks = q_blocks * batch * heads
-    # Of causal blocks a program takes two, a long one and a short one.
-    programs = min(_programs(q), triton.cdiv(all_blocks, 2 if causal else 1))
+    # One program runs on an SM at a time and takes block after block: of causal ones two together,
+    # a long one and a short one.
+    programs = min(card_of(q).sms, triton.cdiv(all_blocks, 2 if causal else 1))
     return (programs,), (
         all_blocks, heads, batch * heads, heads // kv_heads, heads_at_once(k, batch * heads),
         q_len, kv_len, q_blocks,
     )  # fmt: skip
-
-
-def _programs(tensor: torch.Tensor) -> int:
-    """One program runs on each SM at a time, and takes block after block."""
-    return torch.cuda.get_device_properties(tensor.device).multi_processor_count
 
 
 @functools.lru_cache(maxsize=1)
@@ -142,6 +139,12 @@ def _layout(rows: int, block_d: int, dtype: torch.dtype) -> Any:
 
 def _descriptor(tensor: torch.Tensor, rows: int, block_d: int) -> Any:
     """Tiles of `rows` rows of a head, laid out in shared memory as the tensor cores read them."""
-    make = importlib.import_module("triton.experimental.gluon.nvidia.hopper").TensorDescriptor
     layout = _layout(rows, block_d, tensor.dtype)
-    return make(tensor, list(tensor.shape), strides_of(tensor), [1, 1, rows, block_d], layout)
+    return _descriptor_class()(
+        tensor, list(tensor.shape), strides_of(tensor), [1, 1, rows, block_d], layout
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _descriptor_class() -> Any:
+    return importlib.import_module("triton.experimental.gluon.nvidia.hopper").TensorDescriptor

@@ -6,6 +6,7 @@ they come.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 from ..options import Causal
+from .card import card_of
 from .flash_backward import flash_delta_kernel, flash_dkdv_kernel
 from .flash_configurations import Configuration
 from .flash_dq import flash_dq_kernel
@@ -166,7 +168,7 @@ def heads_at_once(streamed: torch.Tensor, programs: int) -> int:
     if not streamed.is_cuda:
         return 1
     length, head_dim = streamed.shape[2:]
-    cache = torch.cuda.get_device_properties(streamed.device).L2_cache_size
+    cache = card_of(streamed).l2_bytes
     of_one_head = 2 * length * head_dim * streamed.element_size()
     return max(1, min(programs, int(L2_SHARE * cache) // of_one_head))
 
@@ -211,5 +213,9 @@ def statistics_source(tensor: torch.Tensor, rows: int, descriptor: bool) -> Any:
 
 
 def _descriptor(tensor: torch.Tensor, strides: list[int], block: list[int]) -> Any:
-    make = importlib.import_module("triton.tools.tensor_descriptor").TensorDescriptor
-    return make(tensor, list(tensor.shape), strides, block)
+    return _descriptor_class()(tensor, list(tensor.shape), strides, block)
+
+
+@functools.lru_cache(maxsize=1)
+def _descriptor_class() -> Any:
+    return importlib.import_module("triton.tools.tensor_descriptor").TensorDescriptor
