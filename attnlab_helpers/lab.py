@@ -12,6 +12,8 @@ from pathlib import Path
 from attnlab_helpers.missing_gpu import why_no_gpu
 
 FIRST = "00_start_here.ipynb"
+# JupyterLab's settings that differ here from its own defaults, in the layout of its folders.
+SETTINGS = Path(__file__).resolve().parent / "lab_settings"
 
 
 def has_display(platform: str, variables: Mapping[str, str]) -> bool:
@@ -42,6 +44,17 @@ def lab_command(root: Path, *, display: bool, as_root: bool, extra: list[str]) -
     if as_root:
         command.append("--allow-root")
     return command + extra
+
+
+def lab_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables for JupyterLab: `variables`, and where our defaults stand.
+
+    They are defaults of this one server: no question about news over the first page, and a list
+    of files with room for their names. What the reader has chosen in JupyterLab goes before.
+    """
+    # No option sets these: `LabApp.news_url=None` stops the news, but the page still asks.
+    places = [variables.get("JUPYTER_CONFIG_PATH", ""), str(SETTINGS)]
+    return {**variables, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, places))}
 
 
 def trust(notebooks: Path) -> int:
@@ -101,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     command = lab_command(root, display=display, as_root=as_root, extra=extra)
     try:
-        return subprocess.run(command).returncode
+        return subprocess.run(command, env=lab_environment(os.environ)).returncode
     except KeyboardInterrupt:
         # Ctrl-C reaches JupyterLab too, which asks and stops by itself.
         return 0

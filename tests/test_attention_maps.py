@@ -200,8 +200,10 @@ def test_distances_want_a_dictionary_of_tables():
 
 def test_a_picture_shows_its_provenance_once_and_says_it_to_those_who_do_not_see():
     html = attention_map(IMAGE, WEIGHTS[0, 0], (0, 0), **SAYS)._repr_mimebundle_()["text/html"]
-    caption = re.search(r"<figcaption>(.*?)</figcaption>", html).group(1)
-    assert "live on CPU" not in caption and "A &lt;map&gt;" in caption
+    # Title and provenance stand in the picture, and again with the folded numbers.
+    shown = re.sub(r"<img [^>]*>|<details>.*</details>", "", html)
+    assert "live on CPU" not in shown and "map" not in shown
+    assert html.count("A &lt;map&gt;") == 2 and "<caption" in html
     assert re.search(r'alt="[^"]*Source: live on CPU, torch 0\."', html)
 
 

@@ -8,16 +8,19 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from offline_browser import Page
 
 from attnlab_helpers import reports
+from attnlab_helpers.plots.table import LONGEST_LINE, table_html
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 EACH = pytest.mark.parametrize("name", NAMES)
 GRAVE = {"serious", "critical"}
-A4_WIDTH = 718  # CSS pixels between the margins that a browser prints with
+# CSS pixels between the margins that a browser prints with.
+A4_WIDTH, A4_HEIGHT = 718, 1046
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +129,57 @@ def test_nothing_is_cut_off_on_paper(shown, name):
         " one.getBoundingClientRect().right > edge).map((one) => one.outerHTML.slice(0, 120))"
     )
     assert wide == []
+
+
+@pytest.mark.parametrize("media", ["screen", "print"])
+def test_a_printed_table_keeps_its_lines(shown, media):
+    """PyTorch's profiler prints lines of 108 characters; folded, its columns are lost."""
+    page = shown("03_reading_a_profile", media=media)
+    width = A4_WIDTH if media == "print" else 1080
+    size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    lines, height, one_line = page.browser.execute_script(
+        "const pre = [...document.querySelectorAll('.output_text pre')].find((one) =>"
+        " one.textContent.includes('Self CPU time total'));"
+        "const style = getComputedStyle(pre);"
+        "return [pre.textContent.trimEnd().split('\\n').length, pre.getBoundingClientRect().height"
+        " - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom),"
+        " parseFloat(style.lineHeight)]"
+    )
+    # An empty line at the end of what was printed may have a height, too.
+    assert lines * one_line - 1 < height < (lines + 1.5) * one_line
+
+
+@pytest.mark.parametrize("media", ["screen", "print"])
+@pytest.mark.parametrize("length", [40, 85, 400])
+def test_a_caption_does_not_change_its_table(shown, media, length):
+    page = shown("03_reading_a_profile", media=media)
+    size = {"width": A4_WIDTH, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    frame = pd.DataFrame({"call": [1, 2], "duration_ns": [75_070_000, 26_800]})
+    tables = [table_html(frame, told) for told in ("", ("word " * length)[:length].strip())]
+    bare, captioned, lines, over = page.browser.execute_script(
+        "document.querySelector('main').insertAdjacentHTML('afterbegin', arguments[0]);"
+        "const [bare, captioned] = document.querySelectorAll('main table');"
+        "const text = document.createRange(); text.selectNodeContents(captioned.caption);"
+        "return [bare, captioned].map((one) => one.tHead.getBoundingClientRect().width).concat(["
+        " text.getClientRects().length, text.getBoundingClientRect().right - innerWidth])",
+        "".join(tables),
+    )
+    assert captioned == pytest.approx(bare, abs=1)
+    assert over <= 0
+    assert (lines == 1) == (length <= LONGEST_LINE)
+
+
+@EACH
+def test_no_picture_is_taller_than_the_paper(shown, name):
+    page = shown(name, media="print")
+    size = {"width": A4_WIDTH, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    heights = page.browser.execute_script(
+        "return [...document.images].map((one) => one.getBoundingClientRect().height)"
+    )
+    assert max(heights) < A4_HEIGHT
 
 
 def test_print_makes_a_pdf_of_light_pages(shown):

@@ -1,5 +1,6 @@
 """Starting JupyterLab: the command, the browser or the address, and signed notebooks."""
 
+import json
 import os
 import re
 import shutil
@@ -47,6 +48,15 @@ def test_the_command_uses_this_python_and_lets_the_reader_have_the_last_word(tmp
     assert any("/lab/tree/notebooks/00_start_here.ipynb" in option for option in plain)
 
 
+def test_the_reader_s_own_settings_folders_go_before_ours():
+    ours = str(lab.SETTINGS)
+    plain = lab.lab_environment({"HOME": "/home/reader"})
+    assert plain == {"HOME": "/home/reader", "JUPYTER_CONFIG_PATH": ours}
+    theirs = {"JUPYTER_CONFIG_PATH": os.pathsep.join(["/a b", "/c"])}
+    told = lab.lab_environment(theirs)["JUPYTER_CONFIG_PATH"]
+    assert told.split(os.pathsep) == ["/a b", "/c", ours]
+
+
 def demo(folder):
     folder.mkdir(parents=True)
     output = new_output("display_data", {"text/html": "<script>1</script>"})
@@ -85,6 +95,7 @@ def test_the_lab_starts_in_a_folder_with_a_space_and_on_a_taken_port(tmp_path):
     }
     variables["JUPYTER_DATA_DIR"] = str(tmp_path / "data")
     variables["JUPYTER_RUNTIME_DIR"] = str(tmp_path / "runtime")
+    variables["JUPYTERLAB_SETTINGS_DIR"] = str(tmp_path / "settings")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -114,6 +125,18 @@ def test_the_lab_starts_in_a_folder_with_a_space_and_on_a_taken_port(tmp_path):
             with urllib.request.urlopen(f"{contents}?token={token}", timeout=30) as answer:
                 # What JupyterLab asks before it runs a script in an output.
                 assert b'"trusted": true' in answer.read()
+            settings = f"http://127.0.0.1:{found[1]}/lab/api/settings"
+            for plugin, name, value in (
+                ("@jupyterlab/apputils-extension:notification", "fetchNews", "false"),
+                ("@jupyterlab/filebrowser-extension:browser", "showLastModifiedColumn", False),
+            ):
+                address = f"{settings}/{plugin}?token={token}"
+                with urllib.request.urlopen(address, timeout=30) as answer:
+                    told = json.load(answer)
+                assert told["schema"]["properties"][name]["default"] == value
+                # Ours is a default only: nothing was written into the reader's settings.
+                assert told["settings"] == {}
+            assert not (tmp_path / "settings").exists()
         finally:
             os.killpg(server.pid, signal.SIGTERM)
             server.wait(timeout=30)

@@ -164,7 +164,12 @@ def server(tmp_path_factory):
         command = lab.lab_command(root, display=False, as_root=as_root, extra=extra)
         with (folder / "log").open("w") as log:
             running = subprocess.Popen(
-                command, cwd=root, stdout=log, stderr=log, start_new_session=True
+                command,
+                cwd=root,
+                env=lab.lab_environment(os.environ),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
     try:
         deadline = time.monotonic() + 90
@@ -197,7 +202,8 @@ def test_it_opens_on_the_first_notebook_with_a_living_picture(shown):
     shown.wait(lambda: shown.ask(FIND_PANEL))
     canvas = shown.show("attention.timeline()", f"{TIMELINE} canvas")
     assert canvas.size["height"] > 200  # signed, so it lives before any cell ran
-    assert shown.browser.find_elements(By.CSS_SELECTOR, ".jp-Dialog") == []
+    questions = shown.browser.find_elements(By.CSS_SELECTOR, ".jp-Dialog, .Toastify__toast")
+    assert [question.text for question in questions] == []
     assert shown.complaints() == []
 
 

@@ -7,6 +7,7 @@ import sys
 import pandas as pd
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attnlab_helpers.plots import apart, curves, matrices, memory_stairs, photographs
 from attnlab_helpers.plots.curves import keep_apart, plain_number
@@ -268,6 +269,23 @@ def test_sizes_in_bytes_are_written_as_sizes_and_every_second_of_many() -> None:
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels[:3] == ["1 KiB", "", "16 KiB"]
     assert "1 KiB" in picture.alt and picture.table.columns[0] == "size_bytes"
+
+
+@pytest.mark.parametrize(
+    "x", [[224, 384, 448, 1024, 4096], [512, 8000, 8192, 8300], [100, 101], [7]]
+)
+def test_the_numbers_of_sizes_that_lie_close_do_not_touch(x) -> None:
+    picture = curves(
+        x, {"a": [float(size) for size in x]}, title="t", x_label="n", provenance="p", unit=""
+    )
+    figure = picture.figure()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    labels = [label for label in figure.axes[0].get_xticklabels() if label.get_text()]
+    boxes = [label.get_window_extent(canvas.get_renderer()) for label in labels]
+    gaps = [right.x0 - left.x1 for left, right in itertools.pairwise(boxes)]
+    assert all(gap > 5 for gap in gaps), gaps
+    assert labels[-1].get_text() == f"{x[-1]:,}" and len(figure.axes[0].get_xticks()) == len(x)
 
 
 def test_columns_of_a_table_are_drawn_by_place_not_by_label() -> None:

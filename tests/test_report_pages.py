@@ -119,6 +119,10 @@ def test_headings_have_anchors_and_a_list_of_contents():
     assert 'id="One-part"' in page.html and 'id="One-part-2"' in page.html
     contents = re.search(r"<nav.*?</nav>", page.html, re.S)[0]
     assert 'href="#One-part"' in contents and 'href="#One-part-2"' in contents
+    assert page.html.index("</h1>") < page.html.index("<nav") < page.html.index("What it is about")
+    untitled = page_of(text("## One\n\n## Two")).html
+    assert untitled.index("<nav") < untitled.index("<h2")
+    assert "<nav" not in page_of(text("# The title\n\n## One")).html
 
 
 def test_links_between_exported_notebooks_lead_to_pages():

@@ -66,15 +66,23 @@ def test_html_is_escaped_and_carries_caption_and_provenance():
     table = Table(FRAME, 'Two <b>runs</b> & "more"', "recorded on <GPU>")
     html = table._repr_html_()
     assert "<script" not in html and "&lt;script&gt;alert(1)&lt;/script&gt;" in html
-    assert "<caption>Two &lt;b&gt;runs&lt;/b&gt; &amp; &quot;more&quot;" in html
+    assert ">Two &lt;b&gt;runs&lt;/b&gt; &amp; &quot;more&quot;<br>" in html
     assert "recorded on &lt;GPU&gt;" in html
 
 
 def test_numbers_stand_at_the_right_also_without_style():
     html = Table(FRAME)._repr_html_()
-    assert "<td align=right>1.066 ms</td>" in html
+    assert "<td align=right>1.066\N{NO-BREAK SPACE}ms</td>" in html
     assert "<td align=right>7</td>" in html
     assert "<td style=text-align:left>naive</td>" in html
+
+
+def test_a_caption_stays_on_one_line_beside_a_narrow_table_and_a_long_one_is_folded():
+    short = Table(FRAME, "A caption", "recorded on a GPU with a long name, 2026-12-01")
+    assert 'style="text-align:left;white-space:nowrap;width:0"' in short._repr_html_()
+    for told in ({"caption": "word " * 40}, {"caption": "A caption", "provenance": "word " * 40}):
+        assert '<caption style="text-align:left">' in Table(FRAME, **told)._repr_html_()
+    assert "<caption" not in Table(FRAME)._repr_html_()
 
 
 def test_plain_text_is_stable_and_aligned():

@@ -390,6 +390,17 @@ def test_html_works_without_script_style_and_svg(pair):
     assert not any(name.startswith("on") for name, _ in page.attributes)
 
 
+def test_the_source_is_said_once_where_all_runs_share_it(pair, naive):
+    def caption(picture):
+        html = picture._repr_mimebundle_()["text/html"]
+        return re.search(r"<figcaption>(.*?)</figcaption>", html).group(1)
+
+    assert caption(pair) == RECORDED
+    live = StandInRun("here", naive.call_trace)
+    live.provenance = "live on CPU, torch 0"
+    assert caption(timeline(naive, live)) == f"naive: {RECORDED}<br>here: live on CPU, torch 0"
+
+
 def test_html_asks_the_network_for_nothing(pair, tmp_path):
     html = pair.save(tmp_path / "two.html").read_text(encoding="utf-8")
     for name, value in Page(html).attributes:

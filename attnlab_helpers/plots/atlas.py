@@ -11,6 +11,7 @@ from ..sdpa.atlas import Atlas
 from . import style
 from .axes import new_figure
 from .picture import Picture
+from .timeline.labels import ruler
 
 # A letter, a colour and a hatch together, so that a tile is known without its colour.
 TILES = {
@@ -67,7 +68,10 @@ def atlas_map(
                 (left / WIDTH, 0.55 / HEIGHT, width / WIDTH, (HEIGHT - TOP - 0.75) / HEIGHT)
             )
             _panel(axes, shown, head_dims, grouped, names=panel == 0)
-        _write(figure, 0.12, 0.08, str(atlas.provenance), size=8, color=style.MUTED_INK)
+        _write(
+            figure, 0.12, 0.08, str(atlas.provenance), size=8, color=style.MUTED_INK,
+            slant="italic",
+        )  # fmt: skip
         return figure
 
     rows = [
@@ -163,14 +167,14 @@ def _legend(figure: Figure, present: set[str]) -> None:
         axes.set_ylim(1, 0)
         _tile(axes, 0, 0, name)
         _write(figure, left + 0.26, HEIGHT - 0.5, word, size=8.5)
-        left += 0.5 + 0.085 * len(word)
+        left += 0.5 + ruler(8.5)(word)
 
 
 def _write(
     figure: Figure, left: float, bottom: float, text: str, *, size: float, color: str = style.INK,
-    weight: str = "normal",
+    weight: str = "normal", slant: str = "normal",
 ) -> None:  # fmt: skip
     figure.text(
         left / WIDTH, bottom / HEIGHT, text, fontsize=size, color=color, fontweight=weight,
-        fontfamily=style.FONT,
+        fontfamily=style.FONT, fontstyle=slant,
     )  # fmt: skip

@@ -27,6 +27,8 @@ LOOKS = (
 
 
 MOST_TICKS = 9  # more sizes than these, and every second has its number
+TICK_PT = 8.5
+TICK_GAP = 0.08  # inches between two numbers on the axis of sizes, at least
 NAME_PT = 9
 NAME_ROOM = 1.35  # inches for a curve's name, behind its end; bold letters are wider than the ruler
 
@@ -64,6 +66,28 @@ def _need_logarithm(x: Sequence[float], series: Mapping[str, Sequence[float]], l
                 f"curve {name!r} holds {low:g}, which a logarithmic axis cannot show: "
                 "draw it with log_y=False, or leave that point out."
             )
+
+
+def _number_the_sizes(axes: Axes, x: Sequence[float], text: Callable[[float], str]) -> None:
+    """Write the sizes below their marks, of many every second, and none that would touch another.
+
+    The last of them stays in any case.
+    """
+    axes.get_xlim()  # settles where the sizes stand
+    wide = ruler(TICK_PT)
+
+    def ends(size: float) -> tuple[float, float]:
+        middle = axes.transData.transform((size, 1))[0] / axes.figure.dpi
+        return middle - wide(text(size)) / 2, middle + wide(text(size)) / 2
+
+    *sizes, last = sorted(x[:: 1 if len(x) <= MOST_TICKS else 2])
+    written, behind = {last}, float("-inf")
+    for size in sizes:
+        start, end = ends(size)
+        if start >= behind and end + TICK_GAP <= ends(last)[0]:
+            written.add(size)
+            behind = end + TICK_GAP
+    axes.set_xticks(list(x), [text(size) if size in written else "" for size in x])
 
 
 def _name_the_ends(axes: Axes, last: float, series: Mapping[str, Sequence[float]]) -> None:
@@ -145,10 +169,6 @@ def curves(
         for values, (color, marker, dash) in zip(series.values(), LOOKS, strict=False):
             axes.plot(x, values, color=color, marker=marker, linestyle=dash, linewidth=2)
         axes.set_xscale("log", base=2)
-        every = 1 if len(x) <= MOST_TICKS else 2
-        axes.set_xticks(
-            list(x), [x_text(size) if n % every == 0 else "" for n, size in enumerate(x)]
-        )
         axes.xaxis.set_minor_locator(NullLocator())
         if log_y:
             axes.set_yscale("log")
@@ -160,6 +180,7 @@ def curves(
         dress(axes, title, x_label, y_label, provenance)
         axes.margins(x=0.03)
         axes.set_position((0.12, 0.17, 0.66, 0.72))  # room for the names at the right
+        _number_the_sizes(axes, x, x_text)
         _name_the_ends(axes, x[-1], series)
         return figure
 

@@ -50,10 +50,10 @@ class Picture:
         data = base64.b64encode(self._png).decode("ascii")
         # The picture itself shows its provenance; who cannot see it finds it in the two texts.
         alt = f"{self.alt} Source: {self.provenance}." if self.provenance else self.alt
+        # The title stands in the picture. Without a margin it begins where the text does.
         html = (
-            f'<figure class="attnlab-picture"><img width="{self.width}" '
+            f'<figure class="attnlab-picture" style="margin:0"><img width="{self.width}" '
             f'alt="{escape(alt, quote=True)}" src="data:image/png;base64,{data}">'
-            f"<figcaption>{escape(self.title)}</figcaption>"
             "<details><summary>The numbers</summary>"
             f"{table_html(self.table, self.title, self.provenance)}</details></figure>"
         )

@@ -9,6 +9,8 @@ import pandas as pd
 
 from attnlab_helpers.units import format_bytes, format_ns
 
+LONGEST_LINE = 90  # characters of a caption that stay on one line beside a narrow table
+
 
 class Table:
     """Shows ``frame`` with a ``caption`` and its ``provenance``, in a notebook and as plain text.
@@ -54,15 +56,13 @@ def table_html(
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td{_align(right)}>{escape(cell_text(value))}</td>"
+            f"<td{_align(right)}>{_cell_html(value, right)}</td>"
             for value, right in zip(values, numeric, strict=True)
         )
         + "</tr>"
         for values in shown.itertuples(index=False, name=None)
     )
-    lines = [escape(caption)] if caption else []
-    lines += [f"<small>{escape(provenance)}</small>"] if provenance else []
-    title = f"<caption>{'<br>'.join(lines)}</caption>" if lines else ""
+    title = _caption_html(caption, provenance)
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
@@ -162,6 +162,25 @@ def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
         pd.Series(index.get_level_values(level), name=label) for level, label in enumerate(labels)
     ]
     return pd.concat([*parts, frame.reset_index(drop=True)], axis=1)
+
+
+def _caption_html(caption: str, provenance: str) -> str:
+    lines = [escape(caption)] if caption else []
+    lines += [f"<small>{escape(provenance)}</small>"] if provenance else []
+    if not lines:
+        return ""
+    look = "text-align:left"
+    if max(len(caption), len(provenance)) <= LONGEST_LINE:
+        # Without a width of its own the line runs on beside the table: else a browser folds it to
+        # a narrow table's width, or stretches the table.
+        look += ";white-space:nowrap;width:0"
+    return f'<caption style="{look}">{"<br>".join(lines)}</caption>'
+
+
+def _cell_html(value: Any, right: bool) -> str:
+    text = escape(cell_text(value))
+    # A number and its unit stay together in a table that is short of room.
+    return text.replace(" ", "\N{NO-BREAK SPACE}") if right else text
 
 
 def _align(right: bool) -> str:

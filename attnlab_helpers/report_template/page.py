@@ -22,7 +22,6 @@ from attnlab_helpers.report_template.formulas import FormulaError, tex_to_mathml
 from attnlab_helpers.report_template.network import REMOTE, external_resources, missing_pictures
 
 TEMPLATES = Path(__file__).parent
-NAV = '<nav aria-label="Contents" class="contents">'
 SHARED_PICTURES = "figures"
 MANY_HEADINGS = 60
 
@@ -192,7 +191,7 @@ def _contents(headings: list[tuple[int, str, str]]) -> str:
         deep = level == 3
         parts.append(f'<li><a href="#{escape(anchor)}">{text}</a></li>')
     parts.append("</ul></li></ul>" if deep else "</ul>")
-    return "".join(parts)
+    return f'<nav aria-label="Contents" class="contents">{"".join(parts)}</nav>'
 
 
 def _highlight_css() -> str:
@@ -238,8 +237,9 @@ def make_page(
         "page_index": index,
     }
     html, _ = _Exporter(gathered, pages).from_notebook_node(notebook, resources)
-    # The headings are known only now that the text has been rendered.
-    html = html.replace(NAV, NAV + _contents(gathered.headings), 1)
+    # Below the title, or on top without one; known only now that the text has been rendered.
+    place = "</h1>" if "</h1>" in html else "<main>"
+    html = html.replace(place, place + _contents(gathered.headings), 1)
     for address in external_resources(html):
         gathered.notes.append(f"not loaded, because the page must work offline: {address[:200]}")
     for source in dict.fromkeys(missing_pictures(html)):

@@ -33,7 +33,7 @@ const STYLE = `
 .attnlab-stages-live .say small{display:block;color:#57606a;font-size:11.5px}
 .attnlab-stages-live [hidden]{display:none}
 @media (max-width:640px){.attnlab-stages-live .panes{grid-template-columns:minmax(0,1fr)}.attnlab-stages-live .panes>div+div{border-left:0;border-top:1px solid #d0d7de}.attnlab-stages-live pre.pane{height:260px}}
-@media screen{.attnlab-stages-are-live{margin:0}.attnlab-stages-are-live>.attnlab-still{display:none}}
+@media screen{.attnlab-stages-are-live>.attnlab-still{display:none}}
 @media print{.attnlab-stages-live{display:none!important}}`;
 
 const HELP =

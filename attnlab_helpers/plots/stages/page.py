@@ -46,7 +46,7 @@ def figure_html(
         "sources": list(source_titles),
     }
     parts = [
-        '<figure class="attnlab-stages"><div class="attnlab-still">',
+        '<figure class="attnlab-stages" style="margin:0"><div class="attnlab-still">',
         f"<p><strong>{escape(title)}</strong></p>",
     ]
     parts += [_listing(one, labels, source_titles[one.of[0]], fold=False) for one in shown]

@@ -32,7 +32,7 @@ const STYLE = `
 .attnlab-walk-tiles .now{color:#c04a00;font-weight:bold}
 .attnlab-walk small{color:#57606a;font-size:12px}
 @media (prefers-reduced-motion:reduce){.attnlab-walk-bars .bar{transition:none}}
-@media screen{.attnlab-walk-live>img{display:none}.attnlab-walk-live{margin:0}}
+@media screen{.attnlab-walk-live>img{display:none}}
 @media print{.attnlab-walk{display:none!important}}`;
 
 const HELP = "Click the picture or Tab to it, then: arrow keys step, Home and End jump, Space plays and stops.";

@@ -24,7 +24,7 @@ def figure_html(
     numbers = table_html(table(walks), table_caption(walks, title), provenance)
     return "\n".join(
         (
-            '<figure class="attnlab-tile-walk">',
+            '<figure class="attnlab-tile-walk" style="margin:0">',
             f'<img width="{WIDTH}" alt="{_text(alternative_text(walks, places, title))}" '
             f'src="data:image/png;base64,{shown}">',
             f"<figcaption>{_text(caption(walks, places))}<br>{_text(provenance)}</figcaption>",

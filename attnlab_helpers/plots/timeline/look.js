@@ -11,7 +11,7 @@ const STYLE = `
 .attnlab-tip{position:absolute;z-index:5;max-width:520px;max-height:60%;overflow:hidden;padding:6px 8px;pointer-events:none;background:#1b1f24;color:#fff;border-radius:4px;white-space:pre-wrap;overflow-wrap:anywhere}
 .attnlab-detail{margin:4px 6px;padding:6px 8px;border-left:4px solid #0072b2;background:#f6f8fa;white-space:pre-wrap;overflow-wrap:anywhere}
 .attnlab-live [hidden]{display:none}
-@media screen{.attnlab-is-live{margin:0}.attnlab-is-live>img,.attnlab-is-live>figcaption{display:none}}
+@media screen{.attnlab-is-live>img,.attnlab-is-live>figcaption{display:none}}
 @media print{.attnlab-live{display:none!important}}`;
 
 const HELP =

@@ -18,11 +18,10 @@ def figure_html(picture: Picture, image: bytes, answer: bytes | None, notes: Seq
 
     ``answer`` is the labelled image that a guess hides in a closed ``<details>``.
     """
-    provenance = dict.fromkeys(f"{panel.label}: {panel.provenance}" for panel in picture.panels)
     parts = [
-        '<figure class="attnlab-timeline">',
+        '<figure class="attnlab-timeline" style="margin:0">',
         _image(image, alternative_text(picture)),
-        f"<figcaption>{'<br>'.join(_text(line) for line in provenance)}</figcaption>",
+        f"<figcaption>{'<br>'.join(map(_text, _sources(picture)))}</figcaption>",
     ]
     if answer is not None:
         named = Picture(**{**picture.__dict__, "guess": False})
@@ -58,6 +57,14 @@ def page_html(title: str, figure: str) -> str:
 def _image(image: bytes, alt: str) -> str:
     data = base64.b64encode(image).decode("ascii")
     return f'<img width="{WIDTH}" alt="{_text(alt)}" src="data:image/png;base64,{data}">'
+
+
+def _sources(picture: Picture) -> list[str]:
+    """Where the numbers come from: said once where it is the same for all."""
+    sources = list(dict.fromkeys(panel.provenance for panel in picture.panels))
+    if len(sources) == 1:
+        return sources
+    return list(dict.fromkeys(f"{panel.label}: {panel.provenance}" for panel in picture.panels))
 
 
 def _numbers(picture: Picture) -> str:
