@@ -169,3 +169,17 @@ def test_the_goals_that_the_notes_claim_are_reached(scripts) -> None:
     missed = [text for text, ratio, goal in cells if ratio < goal]
     notes = (BENCHMARKS / "NOTES.md").read_text(encoding="utf-8")
     assert not missed and f"are reached in all {len(cells)} of their cells" in notes
+
+
+def test_the_readme_gives_the_ranges_of_the_table(scripts) -> None:
+    table = scripts["attention_speed"].ratios(pd.read_csv(RESULTS / "attention_speed.csv"))
+    cells = table[table.length.ge(1024) & table.head_dim.isin([64, 128])]
+    ranges = [
+        [round(part[f"x {peer}"].agg(end), 2) for end in ("min", "max")]
+        for peer in ("sdpa_flash", "sdpa_cudnn")
+        for part in (cells[cells.direction == one] for one in ("forward", "backward"))
+    ]
+    readme = (BENCHMARKS.parent / "README.md").read_text(encoding="utf-8")
+    (text,) = (line for line in readme.splitlines() if line.startswith("The kernel at the end"))
+    said = re.findall(r"(\d\.\d\d) to (\d\.\d\d)", text)
+    assert [[float(a), float(b)] for a, b in said] == ranges
