@@ -1,6 +1,8 @@
 """FlashAttention's kernel for Hopper: the order of its work, what is compiled, and its results."""
 
+import functools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from test_flash_triton import ALIGNMENTS, assert_right, error_ratios, problem
 
 from attnlab_helpers.attention import reference
 from attnlab_helpers.attention.flash_triton import flash_triton
-from attnlab_helpers.kernels import flash_hopper_launch, language
+from attnlab_helpers.kernels import flash_hopper_check, flash_hopper_launch, language
 from attnlab_helpers.kernels.flash_configurations import HOPPER, Configuration, listed
 from attnlab_helpers.kernels.flash_hopper_launch import (
     TRITON_BELOW,
@@ -107,6 +109,59 @@ def test_it_is_not_taken_where_it_cannot_run(monkeypatch) -> None:
         q = torch.randn(64, 4, 130, 64, dtype=torch.bfloat16)
         if language.mode() == "interpreter":
             flash_triton(q[:1, :1], q[:1, :1], q[:1, :1])
+
+
+@pytest.fixture
+def on_the_cpu(monkeypatch):
+    """Launches that compute plainly; the one for Hopper as `change` wants it."""
+
+    def forward(q, k, v, out, lse, configuration, *, scale, causal, precision="ieee", change=None):
+        scores = (q.double() @ k.double().mT) * scale * math.log2(math.e)
+        if causal:
+            hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+            scores.masked_fill_(hidden, -math.inf)
+        lse.copy_(torch.logsumexp(scores * math.log(2), -1) / math.log(2))
+        found = torch.softmax(scores * math.log(2), -1) @ v.double()
+        out.copy_(found if change is None else change(found, causal))
+
+    def dq(q, k, v, do, delta, shift, dq, configuration, *, scale, causal, **_):
+        dq.copy_(q * scale)
+
+    module = flash_hopper_check
+    monkeypatch.setattr(module.flash_launch, "launch_forward", forward)
+    monkeypatch.setattr(module.flash_launch, "launch_delta", lambda out, do, lse: (lse, lse))
+    monkeypatch.setattr(module.flash_launch, "launch_dq", dq)
+    monkeypatch.setattr(module.flash_hopper_launch, "launch_hopper_dq", dq)
+    module.agrees.cache_clear()
+
+    def agrees(change, kernel="forward_hopper"):
+        launch = functools.partial(forward, change=change)
+        monkeypatch.setattr(module.flash_hopper_launch, "launch_hopper", launch)
+        cpu = torch.device("cpu")
+        return module.agrees(kernel, configuration(kernel, 64), 64, torch.bfloat16, cpu)
+
+    yield agrees
+    module.agrees.cache_clear()
+
+
+def test_with_an_untried_triton_it_is_compared_first(on_the_cpu) -> None:
+    assert on_the_cpu(None)
+    assert on_the_cpu(None, "dq_hopper")
+
+
+def late_row(found, causal):
+    found[:, :, 290:] *= 1.1 if causal else 1.0
+    return found
+
+
+def broken(found, causal):
+    raise RuntimeError("no such operation")
+
+
+@pytest.mark.parametrize("change", [late_row, lambda found, _: found * math.nan, broken])
+def test_what_differs_or_fails_there_is_not_taken_and_told(on_the_cpu, change) -> None:
+    with pytest.warns(RuntimeWarning, match="goes on without its kernel for Hopper"):
+        assert not on_the_cpu(change)
 
 
 # On a GPU of the Hopper family from here on.

@@ -15,8 +15,10 @@ from .flash_launch import LOG2_E, fits_descriptor, heads_at_once, offset_of, str
 from .language import mode, triton
 from .tiles import padded
 
-# Gluon's interface changes. It has run with 3.6, and been compiled for 9.0 with 3.6 to 3.9.
+# Gluon's interface changes. The kernels have run with 3.6, and been compiled for 9.0 with 3.6 to
+# 3.9: where they have not run, `flash_hopper_check` compares them with the others first.
 TRITON_FROM, TRITON_BELOW = (3, 6), (3, 10)
+TRITON_TESTED = ((3, 6),)
 CAPABILITY = (9, 0)
 BLOCK_Q, GROUP_Q = 128, 64  # as in `flash_hopper_blocks`, which not every machine can import
 BLOCKS_D = (64, 128)
@@ -43,14 +45,21 @@ def configuration_for(
     """The table's configuration for this kernel, or None if the one for all cards does better.
 
     It does where there are fewer blocks of queries than SMs, since its own are smaller, and where
-    the table has no entry. others: what else the kernel reads and writes.
+    the table has no entry. others: what else the kernel reads and writes. With a version of Triton
+    that the kernels have not run with, None as well unless they give the same there.
     """
     if not suits(q, k, *others):
         return None
     batch, heads, q_len, head_dim = q.shape
     if triton.cdiv(q_len, BLOCK_Q) * batch * heads < card_of(q).sms:
         return None
-    return listed(kernel, block_d=padded(head_dim), length=k.shape[2], capability=CAPABILITY)
+    block_d = padded(head_dim)
+    found = listed(kernel, block_d=block_d, length=k.shape[2], capability=CAPABILITY)
+    if found and _version() not in TRITON_TESTED:
+        from .flash_hopper_check import agrees  # which launches by this file
+
+        return found if agrees(kernel, found, block_d, q.dtype, q.device) else None
+    return found
 
 
 def launch_hopper(
