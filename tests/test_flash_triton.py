@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlab_helpers.attention import reference
 from attnlab_helpers.attention.flash_triton import FLASH_TRITON, flash_triton
@@ -260,3 +261,26 @@ def test_lse_of_equal_scores_without_columns() -> None:
     assert math.isclose(
         flash_triton(q, k, k, return_lse=True)[1][0, 0, 0].item(), math.log(5), rel_tol=1e-6
     )
+
+
+class Operations(TorchDispatchMode):
+    """Writes down the name of every operation of PyTorch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+@CAN_RUN
+def test_backward_fills_no_tensor_with_zeros_for_nobody() -> None:
+    """lse has no gradient, and PyTorch would make one of zeros: a kernel more in every call."""
+    tensors, do = problem(1, 1, 20, 16, dtype="float32")
+    leaves = [tensor.requires_grad_() for tensor in tensors]
+    out = flash_triton(*leaves)
+    with Operations() as operations:
+        torch.autograd.grad(out, leaves, do)
+    assert operations.names and not [name for name in operations.names if "zero" in name]

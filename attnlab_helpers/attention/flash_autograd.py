@@ -44,11 +44,14 @@ class FlashAttention(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.options = options
         ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # lse's would be zeros, made and filled for nobody
         return out, lse
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, do: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, do: torch.Tensor | None, _: None) -> tuple[torch.Tensor | None, ...]:
+        if do is None:  # nothing depends on the result
+            return (None,) * 6
         wanted = ctx.needs_input_grad[:3]
         return (*_backward(*ctx.saved_tensors, do, ctx.options, wanted), None, None, None)
 

@@ -13,7 +13,7 @@ from .card import card_of
 from .flash_configurations import Configuration, HopperKernel, listed
 from .flash_launch import LOG2_E, fits_descriptor, heads_at_once, offset_of, strides_of
 from .language import mode, triton
-from .tiles import padded
+from .tiles import how_many, padded
 
 # Gluon's interface changes. The kernels have run with 3.6, and been compiled for 9.0 with 3.6 to
 # 3.9: where they have not run, `flash_hopper_check` compares them with the others first.
@@ -51,7 +51,7 @@ def configuration_for(
     if not suits(q, k, *others):
         return None
     batch, heads, q_len, head_dim = q.shape
-    if triton.cdiv(q_len, BLOCK_Q) * batch * heads < card_of(q).sms:
+    if how_many(q_len, BLOCK_Q) * batch * heads < card_of(q).sms:
         return None
     block_d = padded(head_dim)
     found = listed(kernel, block_d=block_d, length=k.shape[2], capability=CAPABILITY)
@@ -118,11 +118,11 @@ def _grid_and_sizes(
     """The number of programs, and the kernels' arguments from all_blocks to q_blocks."""
     batch, heads, q_len, _ = q.shape
     kv_heads, kv_len = k.shape[1:3]
-    q_blocks = triton.cdiv(q_len, BLOCK_Q)
+    q_blocks = how_many(q_len, BLOCK_Q)
     all_blocks = q_blocks * batch * heads
     # One program runs on an SM at a time and takes block after block: of causal ones two together,
     # a long one and a short one.
-    programs = min(card_of(q).sms, triton.cdiv(all_blocks, 2 if causal else 1))
+    programs = min(card_of(q).sms, how_many(all_blocks, 2 if causal else 1))
     return (programs,), (
         all_blocks, heads, batch * heads, heads // kv_heads, heads_at_once(k, batch * heads),
         q_len, kv_len, q_blocks,

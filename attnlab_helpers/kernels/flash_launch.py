@@ -19,8 +19,8 @@ from .flash_backward import flash_delta_kernel, flash_dkdv_kernel
 from .flash_configurations import Configuration
 from .flash_dq import flash_dq_kernel
 from .flash_forward import flash_forward_kernel
-from .language import mode, triton
-from .tiles import padded
+from .language import mode
+from .tiles import how_many, padded
 
 LOG2_E = math.log2(math.e)
 # Statistics of the backward pass are rounded up to whole tiles, so that loading them needs no mask.
@@ -50,7 +50,7 @@ def launch_forward(
     batch, heads, q_len, head_dim = q.shape
     kv_heads, kv_len = k.shape[1:3]
     use = configuration.descriptors and all(map(fits_descriptor, (q, k, v)))
-    block_d, blocks = padded(head_dim), triton.cdiv(q_len, configuration.block_q)
+    block_d, blocks = padded(head_dim), how_many(q_len, configuration.block_q)
     flash_forward_kernel[(blocks * batch * heads,)](
         source(q, configuration.block_q, use),
         source(k, configuration.block_k, use),
@@ -69,7 +69,7 @@ def launch_delta(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(delta, shift), each (batch x heads, q_len rounded up), float32: see `flash_delta_kernel`."""
     batch, heads, q_len, head_dim = out.shape
-    padded_len = triton.cdiv(q_len, STATISTICS_BLOCK) * STATISTICS_BLOCK
+    padded_len = how_many(q_len, STATISTICS_BLOCK) * STATISTICS_BLOCK
     delta = torch.empty(batch * heads, padded_len, dtype=torch.float32, device=out.device)
     shift = torch.empty_like(delta)
     blocks = padded_len // DELTA_BLOCK
@@ -100,7 +100,7 @@ def launch_dkdv(
     kv_heads, kv_len = k.shape[1:3]
     use = configuration.descriptors and all(map(fits_descriptor, (q, k, v, do)))
     rows_too = use and configuration.block_q < 32 * configuration.num_warps
-    blocks = triton.cdiv(kv_len, configuration.block_k)
+    blocks = how_many(kv_len, configuration.block_k)
     flash_dkdv_kernel[(blocks * batch * kv_heads,)](
         source(q, configuration.block_q, use),
         source(k, configuration.block_k, use),
@@ -139,7 +139,7 @@ def launch_dq(
     batch, heads, q_len, head_dim = q.shape
     kv_heads, kv_len = k.shape[1:3]
     use = configuration.descriptors and all(map(fits_descriptor, (q, k, v, do)))
-    blocks = triton.cdiv(q_len, configuration.block_q)
+    blocks = how_many(q_len, configuration.block_q)
     flash_dq_kernel[(blocks * batch * heads,)](
         source(q, configuration.block_q, use),
         source(k, configuration.block_k, use),
@@ -182,6 +182,8 @@ def fits_descriptor(tensor: torch.Tensor) -> bool:
     if mode() != "compiled" or not tensor.is_cuda or tensor.data_ptr() % 16:
         return False
     sizes, strides = tensor.shape, tensor.stride()
+    if tensor.is_contiguous() and sizes[3] * tensor.element_size() % 16 == 0:
+        return True  # the usual case: then every stride is a multiple of a row
     if strides[3] != 1 and sizes[3] != 1:
         return False
     return all(

@@ -16,6 +16,11 @@ def padded(head_dim: int) -> int:
     return max(SMALLEST, 1 << max(0, head_dim - 1).bit_length())
 
 
+def how_many(numbers: int, block: int) -> int:
+    """Blocks that hold so many. (triton.cdiv is for kernels, and takes microseconds outside.)"""
+    return -(-numbers // block)
+
+
 def default_block(head_dim: int, dtype: torch.dtype) -> int:
     """Rows of a tile: 64, or fewer so that it takes no more than 16 KiB; never under 16."""
     return max(SMALLEST, min(USUAL, TILE_BYTES // (padded(head_dim) * dtype.itemsize)))
