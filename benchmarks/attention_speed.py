@@ -3,11 +3,12 @@
     python benchmarks/attention_speed.py --out results
 
 writes results/attention_speed.csv (a row a cell: median, 20th and 80th percentile, FLOP/s, GPU,
-versions), a picture for each head dim and direction, and prints the ratios. The setting is that of
-the FlashAttention papers: hidden size 2048, a fixed number of tokens a call, causal counted as half
-(arXiv 2307.08691, section 4.1). The L2 cache is emptied before every call. Under load a card goes
-back and forth between clocks, so the contestants take turns, call by call, and a ratio is that of
-the two calls of a round; those that make score matrices take far longer and come after the others.
+versions), a picture for each head dim, direction and masking, and prints the ratios. The setting is
+that of the FlashAttention papers: hidden size 2048, a fixed number of tokens a call, causal counted
+as half (arXiv 2307.08691, section 4.1). The L2 cache is emptied before every call. Under load a
+card goes back and forth between clocks, so the contestants take turns, call by call, and a ratio is
+that of the two calls of a round; those that make score matrices take far longer and come after the
+others.
 """
 
 from __future__ import annotations
@@ -199,6 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.table:
         try:
             frame = pd.read_csv(options.table).dropna(subset=["tflops"])
+            ratios(frame)
         except (OSError, KeyError, ValueError) as error:
             print(f"{options.table} is no table of this benchmark: {error}")
             return 2

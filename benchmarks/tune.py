@@ -2,12 +2,12 @@
 
     python benchmarks/tune.py --head-dims 64 128 --out results
 
-For each kernel (two of them compute the forward pass) and head dim every candidate is checked
-against the float64 oracle, launched again for equal bits, and timed on six shapes; the least
-geometric mean of the times, of the short shapes and of the long ones apart, makes the finalists. A
-card that computes for long lowers its clock, by how much depends on the kernel: so the finalists
-are timed again under load, and the best of them wins. All times go to results/tuning.csv; --write
-puts the winners into attnlab_helpers/kernels/flash_configurations.json.
+For each kernel (two of them compute the forward pass, two dq) and head dim every candidate is
+checked against the float64 oracle, launched again for equal bits, and timed on six shapes; the
+least geometric mean of the times, of the short shapes and of the long ones apart, makes the
+finalists. A card that computes for long lowers its clock, by how much depends on the kernel: so the
+finalists are timed again under load, and the best of them wins. All times go to results/tuning.csv;
+--write puts the winners into attnlab_helpers/kernels/flash_configurations.json.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from typing import Any
 
 import pandas as pd
 import torch
+from bench import Bench, fault
 from candidates import candidates
-from peers import drawn_on_gpu
 
-from attnlab_helpers.attention import reference
-from attnlab_helpers.kernels import flash_hopper_launch, flash_launch
+from attnlab_helpers.kernels import flash_hopper_launch
 from attnlab_helpers.kernels.flash_configurations import (
     FILE,
     HOPPER,
@@ -48,87 +47,8 @@ SHAPES = {
     "short": ((1024, True), (1024, False)),
     "long": ((4096, True), (4096, False), (16_384, True), (16_384, False)),
 }
-SMALL = 520  # no multiple of any tile
-REPEATS, LAUNCHES = 10, 20
+REPEATS = 10
 FINALISTS, LOAD_MS, LOADED = 3, 150, " under load"
-OPTIONS = {"precision": "ieee"}
-
-
-class Bench:
-    """One problem's tensors, and every kernel as a call on them."""
-
-    def __init__(self, problem: AttentionProblem) -> None:
-        self.q, self.k, self.v, self.do = drawn_on_gpu(problem)
-        self.options = OPTIONS | {"scale": problem.head_dim**-0.5, "causal": problem.causal}
-        self.out = torch.empty_like(self.q)
-        self.lse = torch.empty(self.q.shape[:3], device="cuda")
-        self.dq, self.dk, self.dv = (torch.empty_like(x) for x in (self.q, self.k, self.v))
-        self.forward(Configuration(64, 64))
-        self.delta, self.shift = flash_launch.launch_delta(self.out, self.do, self.lse)
-
-    def forward(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
-        tensors = (self.q, self.k, self.v, self.out, self.lse)
-        flash_launch.launch_forward(*tensors, configuration, **self.options)
-        return (self.out,)
-
-    def hopper(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
-        tensors = (self.q, self.k, self.v, self.out, self.lse)
-        scale, causal = self.options["scale"], self.options["causal"]
-        flash_hopper_launch.launch_hopper(*tensors, configuration, scale=scale, causal=causal)
-        return (self.out,)
-
-    def dkdv(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
-        tensors = (self.q, self.k, self.v, self.do, self.delta, self.shift, self.dk, self.dv)
-        flash_launch.launch_dkdv(*tensors, configuration, **self.options)
-        return self.dk, self.dv
-
-    def dq_alone(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
-        tensors = (self.q, self.k, self.v, self.do, self.delta, self.shift, self.dq)
-        flash_launch.launch_dq(*tensors, configuration, **self.options)
-        return (self.dq,)
-
-    def hopper_dq(self, configuration: Configuration) -> tuple[torch.Tensor, ...]:
-        tensors = (self.q, self.k, self.v, self.do, self.delta, self.shift, self.dq)
-        scale, causal = self.options["scale"], self.options["causal"]
-        flash_hopper_launch.launch_hopper_dq(*tensors, configuration, scale=scale, causal=causal)
-        return (self.dq,)
-
-    def call(self, kernel: Listed, configuration: Configuration) -> tuple[torch.Tensor, ...]:
-        calls: dict[str, Callable[[Configuration], tuple[torch.Tensor, ...]]] = {
-            "forward": self.forward,
-            "forward_hopper": self.hopper,
-            "dq_hopper": self.hopper_dq,
-            "dkdv": self.dkdv,
-            "dq": self.dq_alone,
-        }
-        return calls[kernel](configuration)
-
-
-def small(head_dim: int, causal: bool) -> AttentionProblem:
-    """The problem that candidates are checked on."""
-    return AttentionProblem(2, 3, SMALL, head_dim, causal=causal)
-
-
-def fault(kernel: Listed, configuration: Configuration, head_dim: int) -> str | None:
-    """Why a candidate is out: an error, a wrong result, or one that changes; None if it is good."""
-    for causal in (True, False):
-        try:
-            bench = Bench(small(head_dim, causal))
-            found = [tensor.clone() for tensor in bench.call(kernel, configuration)]
-        except Exception as error:  # a tuner goes on with the next candidate, whatever happened
-            return f"{type(error).__name__}: {str(error)[:80]}"
-        leaves = [x.double().requires_grad_() for x in (bench.q, bench.k, bench.v)]
-        out = reference(*leaves, causal=causal)
-        dq, dk, dv = torch.autograd.grad(out, leaves, bench.do.double())
-        wanted = {"forward": [out], "dkdv": [dk, dv], "dq": [dq]}[HOPPER.get(kernel, kernel)]
-        for actual, oracle in zip(found, wanted, strict=True):
-            error = ((actual.double() - oracle).norm() / oracle.norm()).item()
-            if not error < 1e-2:  # NaN as well
-                return f"wrong: relative error {error:.2g}"
-        for _ in range(LAUNCHES):
-            if not all(map(torch.equal, found, bench.call(kernel, configuration))):
-                return "changes from launch to launch"
-    return None
 
 
 def milliseconds(call: Callable[[], Any]) -> float:

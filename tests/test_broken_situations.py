@@ -131,7 +131,9 @@ def test_the_lab_says_it_before_it_starts(monkeypatch, capsys):
     started = []
     monkeypatch.setattr(lab, "trust", lambda folder: 0)
     monkeypatch.setattr(
-        subprocess, "run", lambda command: started.append(command) or SimpleNamespace(returncode=0)
+        subprocess,
+        "run",
+        lambda command, env: started.append(command) or SimpleNamespace(returncode=0),
     )
     assert lab.main([]) == 0 and len(started) == 1
     printed = capsys.readouterr().out

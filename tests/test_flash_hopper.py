@@ -180,7 +180,7 @@ def hopper(monkeypatch) -> list[str]:
         pytest.skip("needs a GPU of compute capability 9.0")
     taken = []
 
-    def always(kernel, *tensors):
+    def always(kernel, causal, *tensors):
         if not suits(*tensors):
             return None
         taken.append(kernel)
@@ -293,7 +293,7 @@ def test_at_size_it_is_what_flash_triton_takes(monkeypatch) -> None:
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("needs a GPU of compute capability 9.0")
     (q, k, v), _ = problem(4, 16, 1024, 128, dtype="bfloat16")
-    found = flash_hopper_launch.configuration_for("forward_hopper", q, k, v, q)
+    found = flash_hopper_launch.configuration_for("forward_hopper", True, q, k, v, q)
     assert found is not None
     out = flash_triton(q, k, v, causal=True)
     oracle = reference(q, k, v, causal=True)

@@ -17,6 +17,7 @@ from ..kernels.card import card_of
 from ..kernels.flash_configurations import (
     INTERPRETER,
     Configuration,
+    HopperKernel,
     Kernel,
     configurations,
 )
@@ -70,7 +71,7 @@ def _forward(
 
     with where_it_runs(q):
         tensors = (queries, keys, values, out)
-        if found := flash_hopper_launch.configuration_for("forward_hopper", *tensors):
+        if found := _for_hopper("forward_hopper", options, *tensors):
             flash_hopper_launch.launch_hopper(
                 *tensors, lse, found, scale=options["scale"], causal=options["causal"]
             )
@@ -111,7 +112,7 @@ def _backward(
 
         if want_kv:
             _first_that_fits("dkdv", q, q.shape[2], options["precision"], launch_dkdv)
-        found = flash_hopper_launch.configuration_for("dq_hopper", q, k, v, do, dq)
+        found = _for_hopper("dq_hopper", options, q, k, v, do, dq)
         if want_q and found:
             flash_hopper_launch.launch_hopper_dq(
                 q, k, v, do, delta, shift, dq, found,
@@ -158,6 +159,12 @@ def _first_that_fits(
         f"flash_triton cannot compute this: no tile of head_dim {q.shape[3]} and {q.dtype} fits "
         f"this GPU ({last}). sdpa_auto can."
     ) from last
+
+
+def _for_hopper(
+    kernel: HopperKernel, options: dict[str, Any], *tensors: torch.Tensor
+) -> Configuration | None:
+    return flash_hopper_launch.configuration_for(kernel, options["causal"], *tensors)
 
 
 def _lse_of_equal_scores(q: torch.Tensor, k: torch.Tensor, causal: Causal) -> torch.Tensor:

@@ -1,7 +1,8 @@
 """FlashAttention written in Triton, forward and backward, as an attention call.
 
-The kernels are in `kernels.flash_forward`, `flash_backward` and `flash_dq`. Triton is imported when
-the first call needs it. What was measured on which GPU: benchmarks/NOTES.md.
+The kernels are in `kernels.flash_forward`, `flash_backward` and `flash_dq`, for Hopper in
+`flash_hopper` and `flash_hopper_dq`. Triton is imported when the first call needs it. What was
+measured on which GPU: benchmarks/NOTES.md.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 Triton gives all warps of a program the same work, so they want the tensor cores at the same time
 and leave them idle at the same time. Gluon, the language below Triton's, lets us say who does what
-and when: one warp asks the copy engine for tiles, two groups of four warps each attend 64 queries,
-and they take turns at the tensor cores, so that one multiplies while the other takes powers. Within
-a group, too, p v of a tile is under way while the softmax of the next is computed. A program goes
-through several blocks of queries and asks for the next while it finishes the last. Algorithms:
-FlashAttention-3 (arXiv 2407.08608, sections 3.1 and 3.2); the mathematics are `flash_forward`'s.
+and when: one warp asks the copy engine for tiles, two groups of four warps compute attention, each
+for 64 queries, and they take turns at the tensor cores, so that one multiplies while the other
+takes powers. Within a group, too, p v of a tile is under way while the softmax of the next is
+computed. A program goes through several blocks of queries and asks for the next while it finishes
+the last. Algorithms: FlashAttention-3 (arXiv 2407.08608, sections 3.1 and 3.2); the mathematics are
+`flash_forward`'s.
 
-Needs Gluon as Triton has it from 3.6 on: import this file only where `flash_launch` does.
+Needs Gluon as Triton has it from 3.6 on: import this file only as `flash_hopper_launch` does.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ def finish(acc, l, m, out, out_tile, lse, all_head, batch, head, first_query, q_
     gl.store(lse + all_head.to(gl.int64) * q_len + queries, statistic, mask=queries < q_len)
     layout: gl.constexpr = gl.SliceLayout(1, acc.type.layout)
     divisor, seen = gl.convert_layout(divisor, layout), gl.convert_layout(seen, layout)
-    # A block without keys has read something: zero times it might be NaN.
+    # A row that sees no key has multiplied a tile of values, too, by weights of zero: 0 x NaN is
+    # NaN.
     acc = gl.where(seen[:, None], acc * (1.0 / divisor)[:, None], 0.0)
     write_block(acc, out, out_tile, batch, head, first_query)
 

@@ -12,13 +12,17 @@ send_tile = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
 
 GROUPS = gl.constexpr(2)  # groups of four warps that attend; each has 64 queries, wgmma's rows
 GROUP_Q = gl.constexpr(64)
-ATTENDING_REGISTERS = gl.constexpr(240)  # what the loading warps do not need, the others get
+ATTENDING_REGISTERS = gl.constexpr(240)  # what the loading warp does not need, the others get
 LOADING_REGISTERS = gl.constexpr(24)
 
 
 @gluon.jit
 def blocks_of_program(sizes, CAUSAL: gl.constexpr):
-    """How many blocks of queries this program attends; `place` says which."""
+    """How many blocks of queries this program attends; `place` says which.
+
+    At least one, since no more programs are started than there is work for; one without any would
+    wait for ever.
+    """
     AT_ONCE: gl.constexpr = 2 if CAUSAL else 1
     by_all = gl.num_programs(0) * AT_ONCE
     rounds = sizes[0] // by_all

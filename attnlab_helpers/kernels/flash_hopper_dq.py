@@ -110,7 +110,7 @@ def visit_keys(
 def finish(acc, shift, scale, dq, dq_tile, batch, head, first_query):
     """Write dq of a group's queries; zero for those that see no key."""
     sees = gl.convert_layout(shift != float("inf"), gl.SliceLayout(1, acc.type.layout))
-    # A block without keys has read something: zero times it might be NaN.
+    # A row that sees no key has multiplied a tile of keys, too, by zeros: 0 x NaN is NaN.
     rows = gl.where(sees[:, None], acc * scale, 0.0)
     write_block(rows, dq, dq_tile, batch, head, first_query)
 
@@ -195,7 +195,7 @@ def flash_hopper_dq_kernel(
     """Writes dq, as `flash_dq_kernel`, with at most one program an SM.
 
     AHEAD: 2 lets the queries of the next block come while this one is attended, where there is
-    room for both.
+    room for both. STAGES: 2 or more; a tile of keys is free only in the step after its own.
     """
     buffers = (
         tiles_like(q_source, AHEAD * GROUPS), tiles_like(k_source, STAGES),

@@ -40,18 +40,19 @@ def suits(*tensors: torch.Tensor) -> bool:
 
 
 def configuration_for(
-    kernel: HopperKernel, q: torch.Tensor, k: torch.Tensor, *others: torch.Tensor
+    kernel: HopperKernel, causal: Causal, q: torch.Tensor, k: torch.Tensor, *others: torch.Tensor
 ) -> Configuration | None:
-    """The table's configuration for this kernel, or None if the one for all cards does better.
+    """The table's configuration for this kernel, or None if the one for all cards is to be taken.
 
-    It does where there are fewer blocks of queries than SMs, since its own are smaller, and where
-    the table has no entry. others: what else the kernel reads and writes. With a version of Triton
-    that the kernels have not run with, None as well unless they give the same there.
+    That one does better where there is not a block of 128 queries for each SM (two where they are
+    causal and go in pairs), because its blocks are smaller, and where the table has no entry.
+    others: what else the kernel reads and writes. With a version of Triton that the kernels for
+    Hopper have not run with, None as well unless they give the same there.
     """
     if not suits(q, k, *others):
         return None
     batch, heads, q_len, head_dim = q.shape
-    if how_many(q_len, BLOCK_Q) * batch * heads < card_of(q).sms:
+    if how_many(q_len, BLOCK_Q) * batch * heads < card_of(q).sms * blocks_at_once(causal):
         return None
     block_d = padded(head_dim)
     found = listed(kernel, block_d=block_d, length=k.shape[2], capability=CAPABILITY)
@@ -112,6 +113,11 @@ def launch_hopper_dq(
     )  # fmt: skip
 
 
+def blocks_at_once(causal: Causal) -> int:
+    """Blocks of queries that a program takes together: causal ones in pairs, a long and a short."""
+    return 2 if causal else 1
+
+
 def _grid_and_sizes(
     q: torch.Tensor, k: torch.Tensor, causal: Causal
 ) -> tuple[tuple[int], tuple[int, ...]]:
@@ -120,9 +126,8 @@ def _grid_and_sizes(
     kv_heads, kv_len = k.shape[1:3]
     q_blocks = how_many(q_len, BLOCK_Q)
     all_blocks = q_blocks * batch * heads
-    # One program runs on an SM at a time and takes block after block: of causal ones two together,
-    # a long one and a short one.
-    programs = min(card_of(q).sms, how_many(all_blocks, 2 if causal else 1))
+    # One program runs on an SM at a time and takes block after block.
+    programs = min(card_of(q).sms, how_many(all_blocks, blocks_at_once(causal)))
     return (programs,), (
         all_blocks, heads, batch * heads, heads // kv_heads, heads_at_once(k, batch * heads),
         q_len, kv_len, q_blocks,
