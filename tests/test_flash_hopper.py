@@ -18,6 +18,7 @@ from test_flash_triton import ALIGNMENTS, assert_right, error_ratios, problem
 from attnlab_helpers.attention import reference
 from attnlab_helpers.attention.flash_triton import flash_triton
 from attnlab_helpers.kernels import flash_hopper_check, flash_hopper_launch, language
+from attnlab_helpers.kernels.card import Card
 from attnlab_helpers.kernels.flash_configurations import HOPPER, Configuration, listed
 from attnlab_helpers.kernels.flash_hopper_launch import (
     TRITON_BELOW,
@@ -147,6 +148,31 @@ def on_the_cpu(monkeypatch):
 def test_with_an_untried_triton_it_is_compared_first(on_the_cpu) -> None:
     assert on_the_cpu(None)
     assert on_the_cpu(None, "dq_hopper")
+
+
+def test_which_kernel_is_taken(monkeypatch) -> None:
+    """Two blocks for each of 10 SMs where they are causal, one where not; and who may run."""
+    module = flash_hopper_launch
+    monkeypatch.setattr(module, "suits", lambda *_: True)
+    card = Card(module.CAPABILITY, sms=10, l2_bytes=0, shared_bytes=ROOM)
+    monkeypatch.setattr(module, "card_of", lambda _: card)
+    monkeypatch.setattr(module, "_version", lambda: module.TRITON_TESTED[0])
+
+    def taken(q_len, heads, causal, head_dim=128):
+        q = torch.empty(1, heads, q_len, head_dim, device="meta")
+        return module.configuration_for("forward_hopper", causal, q, q) is not None
+
+    assert taken(129, 5, False) and not taken(129, 4, False)  # 129 queries are two blocks
+    assert taken(129, 10, "lower_right") and not taken(129, 9, True)
+    assert not taken(129, 50, False, head_dim=256)  # no line in the table
+    monkeypatch.setattr(module, "_version", lambda: (3, 9))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    for answer in (True, False):
+        monkeypatch.setattr(flash_hopper_check, "agrees", lambda *_, answer=answer: answer)
+        assert taken(129, 50, False) is answer
+    monkeypatch.setattr(flash_hopper_check, "agrees", None)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert not taken(129, 50, False)
 
 
 def late_row(found, causal):
