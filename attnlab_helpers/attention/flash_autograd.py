@@ -112,8 +112,7 @@ def _backward(
 
         if want_kv:
             _first_that_fits("dkdv", q, q.shape[2], options["precision"], launch_dkdv)
-        found = _for_hopper("dq_hopper", options, q, k, v, do, dq)
-        if want_q and found:
+        if want_q and (found := _for_hopper("dq_hopper", options, q, k, v, do, dq)):
             flash_hopper_launch.launch_hopper_dq(
                 q, k, v, do, delta, shift, dq, found,
                 scale=options["scale"], causal=options["causal"],

@@ -36,6 +36,7 @@ from .flash_hopper_blocks import (
     new_barriers,
     place,
     tiles_like,
+    wait_for_sum,
     write_block,
 )
 from .flash_tiles import SIZES
@@ -91,21 +92,6 @@ def multiply(
 
 
 @gluon.jit
-def wait_for_sum(acc, p, step, began, barriers, STAGES: gl.constexpr):
-    """(acc when `multiply` is done with it, p): called when the powers p have been taken.
-
-    The first wait never waits. It is there because ptxas moves the powers behind the second,
-    where they would no longer overlap with the product, unless a branch lies between them.
-    """
-    v_ready, v_free = barriers[4], barriers[5]
-    before = (step + STAGES - 1) % STAGES
-    mbarrier.wait(v_ready.index(before), (step - 1) // STAGES & 1, pred=began)
-    acc, p = warpgroup_mma_wait(0, deps=[acc, p])
-    mbarrier.arrive(v_free.index(before), count=1, pred=began)
-    return acc, p
-
-
-@gluon.jit
 def visit_keys(
     acc, l, m, p, q, limit, columns, step, begin, end, tiles, scale_log2,  # noqa: E741
     buffers, barriers, turns,
@@ -119,7 +105,7 @@ def visit_keys(
         p, alpha, l, m = softmax_step(  # noqa: E741
             scores, l, m, limit, columns, (tiles - 1 - i) * BLOCK_K, scale_log2, MASKED
         )
-        acc, p = wait_for_sum(acc, p, step, True, barriers, STAGES)
+        acc, p = wait_for_sum(acc, p, step, True, barriers[4], barriers[5], STAGES)
         acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, acc.type.layout))[:, None]
         step += 1
     return acc, l, m, p, step
@@ -184,7 +170,7 @@ def attend(
         p, _alpha, l_new, m_new = softmax_step(
             scores, none, lowest, limit, columns, (tiles - 1) * BLOCK_K, scale_log2, True
         )
-        acc, p = wait_for_sum(acc, p, step, began, barriers, STAGES)
+        acc, p = wait_for_sum(acc, p, step, began, barriers[4], barriers[5], STAGES)
         if began:
             finish(acc, l, m, out, out_tile, lse, old_all_head, old_batch, old_head, old_query,
                    q_len)  # fmt: skip

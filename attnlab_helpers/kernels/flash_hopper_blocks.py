@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma_wait,
+)
 
 # Later versions of Triton have shorter names for them.
 fetch_tile = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
@@ -117,6 +122,21 @@ def load(
                 sources[2], [batch, kv_head, row, 0], v_ready.index(stage), buffers[2].index(stage)
             )
             step += 1
+
+
+@gluon.jit
+def wait_for_sum(acc, weights, step, began, ready, free, STAGES: gl.constexpr):
+    """(acc when its product is done, weights): called when this step's powers have been taken.
+
+    ready, free: barriers of the tiles that the product reads, those of the step before.
+    The first wait never waits. It is there because ptxas moves the powers behind the second,
+    where they would no longer overlap with the product, unless a branch lies between them.
+    """
+    before = (step + STAGES - 1) % STAGES
+    mbarrier.wait(ready.index(before), (step - 1) // STAGES & 1, pred=began)
+    acc, weights = warpgroup_mma_wait(0, deps=[acc, weights])
+    mbarrier.arrive(free.index(before), count=1, pred=began)
+    return acc, weights
 
 
 @gluon.jit

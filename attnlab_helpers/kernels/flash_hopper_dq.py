@@ -28,6 +28,7 @@ from .flash_hopper_blocks import (
     new_barriers,
     place,
     tiles_like,
+    wait_for_sum,
     write_block,
 )
 from .flash_tiles import SIZES
@@ -78,17 +79,6 @@ def slope_step(
 
 
 @gluon.jit
-def wait_for_sum(acc, ds, step, began, barriers, STAGES: gl.constexpr):
-    """(acc when `multiply` is done with it, ds): as in `flash_hopper`, and for the same reason."""
-    k_ready, k_free = barriers[2], barriers[3]
-    before = (step + STAGES - 1) % STAGES
-    mbarrier.wait(k_ready.index(before), (step - 1) // STAGES & 1, pred=began)
-    acc, ds = warpgroup_mma_wait(0, deps=[acc, ds])
-    mbarrier.arrive(k_free.index(before), count=1, pred=began)
-    return acc, ds
-
-
-@gluon.jit
 def visit_keys(
     acc, ds, q, do, shift, delta, limit, columns, step, begin, end, tiles, scale_log2,
     buffers, barriers, turns,
@@ -101,7 +91,7 @@ def visit_keys(
         )
         first_key = (tiles - 1 - i) * BLOCK_K
         ds = slope_step(scores, dp, shift, delta, limit, columns, first_key, scale_log2, MASKED)
-        acc, ds = wait_for_sum(acc, ds, step, True, barriers, STAGES)
+        acc, ds = wait_for_sum(acc, ds, step, True, barriers[2], barriers[3], STAGES)
         step += 1
     return acc, ds, step
 
@@ -159,7 +149,7 @@ def attend(
         )
         first_key = (tiles - 1) * BLOCK_K
         ds = slope_step(scores, dp, shift, delta, limit, columns, first_key, scale_log2, True)
-        acc, ds = wait_for_sum(acc, ds, step, began, barriers, STAGES)
+        acc, ds = wait_for_sum(acc, ds, step, began, barriers[2], barriers[3], STAGES)
         if began:
             finish(acc, old_shift, scale, dq, dq_tile, old_batch, old_head, old_query)
         step += 1

@@ -40,18 +40,15 @@ class TimeStats:
         """From single measurements; ValueError when there are none."""
         if not samples_ns:
             raise ValueError("no samples: nothing was measured.")
-        if len(samples_ns) == 1:
-            only = float(samples_ns[0])
-            return cls(only, only, only, 1, clock, l2_flushed)
-        cuts = statistics.quantiles(samples_ns, n=10, method="inclusive")
-        return cls(
-            float(statistics.median(samples_ns)),
-            float(cuts[1]),
-            float(cuts[7]),
-            len(samples_ns),
-            clock,
-            l2_flushed,
-        )
+        return cls(*_spread(samples_ns), len(samples_ns), clock, l2_flushed)
+
+
+def _spread(numbers: list[float]) -> tuple[float, float, float]:
+    """Median, 20th and 80th percentile."""
+    if len(numbers) == 1:
+        return (float(numbers[0]),) * 3
+    cuts = statistics.quantiles(numbers, n=10, method="inclusive")
+    return float(statistics.median(numbers)), float(cuts[1]), float(cuts[7])
 
 
 def time_call(
@@ -103,8 +100,7 @@ class SideBySide:
         Of the ratios within each round, in which both met the same clock.
         """
         pairs = zip(self.samples_ns[one], self.samples_ns[other], strict=True)
-        found = TimeStats.of([a / b for a, b in pairs], "ratio", True)
-        return found.median_ns, found.p20_ns, found.p80_ns
+        return _spread([a / b for a, b in pairs])
 
 
 def time_in_turn(
