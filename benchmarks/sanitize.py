@@ -49,7 +49,7 @@ def launch_all(problem: AttentionProblem) -> None:
             q, k, v, out, lse, Configuration(128, 128, num_stages=2),
             scale=options["scale"], causal=problem.causal,
         )  # fmt: skip
-    delta, shift = flash_launch.launch_delta(out, do, lse)
+    delta, shift = flash_launch.statistics(out, do, lse)
     dq, dk, dv = (torch.empty_like(tensor) for tensor in (q, k, v))
     tensors = (q, k, v, do, delta, shift)
     configuration = (

@@ -24,10 +24,10 @@ from attnlab_helpers.kernels.flash_hopper_launch import BLOCK_Q, BLOCKS_D, CAPAB
 from attnlab_helpers.kernels.flash_launch import (
     LOG2_E,
     fits_descriptor,
-    launch_delta,
     launch_dkdv,
     launch_dq,
     launch_forward,
+    statistics,
 )
 from attnlab_helpers.kernels.tiles import padded
 
@@ -153,7 +153,7 @@ def test_the_tiles_change_nothing_but_rounding(blocks, overlap, causal) -> None:
     lse = lse.to(DEVICE)
     launch_forward(q, k, v, out, lse, configuration, **options)
     torch.testing.assert_close(out.double(), expected, rtol=0, atol=4e-6)
-    delta, shift = launch_delta(out, do, lse)
+    delta, shift = statistics(out, do, lse)
     assert torch.allclose(delta[:, :75], (out * do).sum(-1).view(2, 75), atol=1e-5)
     assert (shift[:, 75:] == float("inf")).all()
     dq, dk, dv = (torch.full_like(tensor, NAN) for tensor in (q, k, v))

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from test_flash_triton import ALIGNMENTS, assert_right, error_ratios, problem
 
-from attnlab_helpers.attention import reference
+from attnlab_helpers.attention import flash_autograd, reference
 from attnlab_helpers.attention.flash_triton import flash_triton
 from attnlab_helpers.kernels import flash_hopper_check, flash_hopper_launch, language
 from attnlab_helpers.kernels.card import Card
@@ -27,7 +28,8 @@ from attnlab_helpers.kernels.flash_hopper_launch import (
     launch_hopper_dq,
     suits,
 )
-from attnlab_helpers.kernels.flash_launch import launch_delta, launch_forward
+from attnlab_helpers.kernels.flash_launch import launch_forward, statistics
+from attnlab_helpers.kernels.launching import forget
 
 ROOM = 227 * 1024  # CUDA C++ Programming Guide, technical specifications by capability
 LENGTHS = [1, 17, 97, 113, 127, 128, 129, 203, 1023, 1024, 1025, 2048]
@@ -106,7 +108,7 @@ def test_it_is_not_taken_where_it_cannot_run(monkeypatch) -> None:
     q = torch.zeros(1, 1, 256, 64, dtype=torch.bfloat16)
     assert not suits(q, q, q, q)
     if language.mode() != "compiled":
-        monkeypatch.setattr(flash_hopper_launch, "launch_hopper", None)  # would be called
+        monkeypatch.setattr(flash_autograd, "launch_hopper", None)  # would be called
         q = torch.randn(64, 4, 130, 64, dtype=torch.bfloat16)
         if language.mode() == "interpreter":
             flash_triton(q[:1, :1], q[:1, :1], q[:1, :1])
@@ -131,7 +133,7 @@ def on_the_cpu(monkeypatch):
     module = flash_hopper_check
     monkeypatch.setattr(module, "SHAPE", (1, 2))
     monkeypatch.setattr(module.flash_launch, "launch_forward", forward)
-    monkeypatch.setattr(module.flash_launch, "launch_delta", lambda out, do, lse: (lse, lse))
+    monkeypatch.setattr(module.flash_launch, "statistics", lambda out, do, lse: (lse, lse))
     monkeypatch.setattr(module.flash_launch, "launch_dq", dq)
     monkeypatch.setattr(module.flash_hopper_launch, "launch_hopper_dq", dq)
     module.agrees.cache_clear()
@@ -201,7 +203,7 @@ def configuration(kernel, head_dim):
 
 
 @pytest.fixture
-def hopper(monkeypatch) -> list[str]:
+def hopper(monkeypatch) -> Iterator[list[str]]:
     """flash_triton takes this kernel wherever it suits, few blocks or not; what it took."""
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("needs a GPU of compute capability 9.0")
@@ -213,8 +215,10 @@ def hopper(monkeypatch) -> list[str]:
         taken.append(kernel)
         return configuration(kernel, tensors[0].shape[3])
 
-    monkeypatch.setattr(flash_hopper_launch, "configuration_for", always)
-    return taken
+    monkeypatch.setattr(flash_autograd, "configuration_for", always)
+    forget()
+    yield taken
+    forget()
 
 
 @pytest.mark.gpu
@@ -305,7 +309,7 @@ def test_200_launches_give_finite_and_equal_results(hopper, head_dim, causal) ->
         for result in (out, lse, dq):
             result.fill_(float("nan"))
         launch_hopper(q, k, v, out, lse, forward, **options)
-        delta, shift = launch_delta(out, do, lse)
+        delta, shift = statistics(out, do, lse)
         launch_hopper_dq(q, k, v, do, delta, shift, dq, backward, **options)
         return [out.clone(), lse.clone(), dq.clone()]
 

@@ -6,23 +6,33 @@ from them, tile by tile.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from ..kernels import flash_hopper_launch, flash_launch
 from ..kernels.card import card_of
 from ..kernels.flash_configurations import (
     INTERPRETER,
     Configuration,
-    HopperKernel,
     Kernel,
     configurations,
 )
+from ..kernels.flash_hopper_launch import configuration_for, launch_hopper, launch_hopper_dq
+from ..kernels.flash_launch import (
+    empty_statistics,
+    fits_descriptor,
+    launch_delta,
+    launch_dkdv,
+    launch_dq,
+    launch_forward,
+    offset_of,
+)
 from ..kernels.language import mode, where_it_runs
-from ..kernels.precision import for_interpreter
+from ..kernels.launching import Launch, launches_of
+from ..kernels.precision import for_interpreter, rounded_to_tf32
 from ..options import Causal
 from .arguments import UnsupportedProblem
 
@@ -63,21 +73,32 @@ def _forward(
     if q.numel() == 0 or k.numel() == 0:
         return torch.zeros_like(q), _lse_of_equal_scores(q, k, options["causal"])
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    queries, keys, values = for_interpreter(*map(_plain, (q, k, v)))
+    queries, keys, values = _for_kernels(options, q, k, v)
     out = torch.empty(q.shape, dtype=queries.dtype, device=q.device)
-
-    def launch(configuration: Configuration) -> None:
-        flash_launch.launch_forward(queries, keys, values, out, lse, configuration, **options)
-
+    tensors = (queries, keys, values, out, lse)
     with where_it_runs(q):
-        tensors = (queries, keys, values, out)
-        if found := _for_hopper("forward_hopper", options, *tensors):
-            flash_hopper_launch.launch_hopper(
-                *tensors, lse, found, scale=options["scale"], causal=options["causal"]
-            )
-        else:
-            _first_that_fits("forward", q, k.shape[2], options["precision"], launch)
+        kept = launches_of("flash forward", tensors, *options.values())
+        kept.run(tensors, functools.partial(_launch_forward, options=options))
     return out.to(q.dtype), lse
+
+
+def _launch_forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    *,
+    options: dict[str, Any],
+) -> list[Launch]:
+    scale, causal, precision = options.values()
+    if found := configuration_for("forward_hopper", causal, q, k, v, out):
+        return [launch_hopper(q, k, v, out, lse, found, scale=scale, causal=causal)]
+
+    def launch(configuration: Configuration) -> Launch:
+        return launch_forward(q, k, v, out, lse, configuration, **options)
+
+    return [_first_that_fits("forward", q, k.shape[2], precision, launch)]
 
 
 def _backward(
@@ -95,32 +116,56 @@ def _backward(
             torch.zeros_like(tensor) if asked else None
             for tensor, asked in zip((q, k, v), wanted, strict=True)
         )
-    if all(map(flash_launch.fits_descriptor, (q, k, v))) and not flash_launch.fits_descriptor(do):
+    if not fits_descriptor(do) and all(map(fits_descriptor, (q, k, v))):
         do = do.contiguous()  # one copy is cheaper than address by address in every kernel
     dtype = q.dtype
-    q, k, v, out, do = for_interpreter(*map(_plain, (q, k, v, out, do)))
-    want_q, want_kv = wanted[0], wanted[1] or wanted[2]
+    q, k, v, do = _for_kernels(options, q, k, v, do)
+    (out,) = for_interpreter(out)
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+    tensors = (q, k, v, out, do, lse, *empty_statistics(out), dq, dk, dv)
     with where_it_runs(q):
-        delta, shift = flash_launch.launch_delta(out, do, lse)
+        kept = launches_of("flash backward", tensors, *options.values(), *wanted)
+        kept.run(tensors, functools.partial(_launch_backward, options=options, wanted=wanted))
+    return tuple(
+        tensor.to(dtype) if asked else None
+        for tensor, asked in zip((dq, dk, dv), wanted, strict=True)
+    )
 
-        def launch_dkdv(configuration: Configuration) -> None:
-            flash_launch.launch_dkdv(q, k, v, do, delta, shift, dk, dv, configuration, **options)
 
-        def launch_dq(configuration: Configuration) -> None:
-            flash_launch.launch_dq(q, k, v, do, delta, shift, dq, configuration, **options)
+def _launch_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    do: torch.Tensor,
+    lse: torch.Tensor,
+    delta: torch.Tensor,
+    shift: torch.Tensor,
+    dq: torch.Tensor,
+    dk: torch.Tensor,
+    dv: torch.Tensor,
+    *,
+    options: dict[str, Any],
+    wanted: tuple[bool, ...],
+) -> list[Launch]:
+    """delta first; then dk and dv, which come from one kernel, and dq, as far as wanted."""
+    scale, causal, precision = options.values()
+    read = (q, k, v, do, delta, shift)
 
-        if want_kv:
-            _first_that_fits("dkdv", q, q.shape[2], options["precision"], launch_dkdv)
-        if want_q and (found := _for_hopper("dq_hopper", options, q, k, v, do, dq)):
-            flash_hopper_launch.launch_hopper_dq(
-                q, k, v, do, delta, shift, dq, found,
-                scale=options["scale"], causal=options["causal"],
-            )  # fmt: skip
-        elif want_q:
-            _first_that_fits("dq", q, k.shape[2], options["precision"], launch_dq)
-    wanted_ones = (dq if want_q else None, dk if wanted[1] else None, dv if wanted[2] else None)
-    return tuple(None if tensor is None else tensor.to(dtype) for tensor in wanted_ones)
+    def dkdv(configuration: Configuration) -> Launch:
+        return launch_dkdv(*read, dk, dv, configuration, **options)
+
+    def other_dq(configuration: Configuration) -> Launch:
+        return launch_dq(*read, dq, configuration, **options)
+
+    launched = [launch_delta(out, do, lse, delta, shift)]
+    if wanted[1] or wanted[2]:
+        launched.append(_first_that_fits("dkdv", q, q.shape[2], precision, dkdv))
+    if wanted[0] and (found := configuration_for("dq_hopper", causal, q, k, v, do, dq)):
+        launched.append(launch_hopper_dq(*read, dq, found, scale=scale, causal=causal))
+    elif wanted[0]:
+        launched.append(_first_that_fits("dq", q, k.shape[2], precision, other_dq))
+    return launched
 
 
 def _first_that_fits(
@@ -128,15 +173,14 @@ def _first_that_fits(
     q: torch.Tensor,
     length: int,
     precision: str,
-    launch: Callable[[Configuration], None],
-) -> None:
+    launch: Callable[[Configuration], Launch],
+) -> Launch:
     """Launch with the best configuration that the card has room for.
 
     length: how many keys (forward, dq) or queries (dkdv) a program walks over.
     """
     if mode() != "compiled":
-        launch(INTERPRETER)
-        return
+        return launch(INTERPRETER)
     card = card_of(q)
     for configuration in configurations(
         kernel,
@@ -147,8 +191,7 @@ def _first_that_fits(
         shared_bytes=card.shared_bytes,
     ):
         try:
-            launch(configuration)
-            return
+            return launch(configuration)
         except Exception as error:
             # Triton's own class, which is not imported here. It comes before anything is launched.
             if type(error).__name__ != "OutOfResources":
@@ -160,22 +203,17 @@ def _first_that_fits(
     ) from last
 
 
-def _for_hopper(
-    kernel: HopperKernel, options: dict[str, Any], *tensors: torch.Tensor
-) -> Configuration | None:
-    return flash_hopper_launch.configuration_for(kernel, options["causal"], *tensors)
-
-
 def _lse_of_equal_scores(q: torch.Tensor, k: torch.Tensor, causal: Causal) -> torch.Tensor:
     """Without keys, or without columns, every score is zero: the logarithm of how many are seen."""
     q_len, kv_len = q.shape[2], k.shape[2]
     seen = torch.full((q_len,), kv_len, device=q.device)
     if causal:
-        offset = flash_launch.offset_of(q_len, kv_len, causal)
+        offset = offset_of(q_len, kv_len, causal)
         seen = (torch.arange(q_len, device=q.device) + 1 + offset).clamp(0, kv_len)
     return seen.float().log2().expand(q.shape[:3]).contiguous()
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with its sign in its numbers; PyTorch keeps that of `z.conj().imag` in a flag."""
-    return tensor.resolve_neg()
+def _for_kernels(options: dict[str, Any], *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    # PyTorch keeps the sign of `z.conj().imag` in a flag: kernels want it in the numbers.
+    plain = for_interpreter(*(tensor.resolve_neg() for tensor in tensors))
+    return tuple(map(rounded_to_tf32, plain)) if options["precision"] == "tf32" else plain

@@ -55,15 +55,16 @@ def flash_triton(
     q (batch, heads, q_len, head_dim); k, v (batch, kv_heads, kv_len, head_dim), each with its own
     strides, expanded ones included; float16, bfloat16 or float32; head_dim up to 256. The result
     has q's shape and dtype. causal: False, True (upper-left) or "lower_right". precision: how
-    float32 is multiplied, "ieee" (exactly, slowly) or "tf32" (tensor cores, 10 bits of mantissa);
-    the other dtypes are multiplied exactly and summed in float32. return_lse: also return
+    float32 is multiplied, "ieee" (exactly, slowly) or "tf32" (tensor cores, 10 bits of mantissa,
+    rounded); the other dtypes are multiplied exactly and summed in float32. return_lse: also return
     log(sum(exp(scale * q k^T))) over the visible keys of each query, natural logarithm, (batch,
     heads, q_len), float32; it has no gradient. A query that sees no key has a result of zeros and
     -inf there. A hidden value leaves no trace unless it is infinite or NaN (0 x NaN is NaN);
     visible ones that are infinite may give NaN in other rows of their tile as well. Under autocast
     float32 is lowered as PyTorch's own attention does it. A scale below 1e-38 counts as zero.
 
-    Memory besides inputs, results and gradients: one float32 a query forward, two more backward.
+    Memory besides inputs, results and gradients: one float32 a query forward, two more backward;
+    with tf32 a rounded copy of each input while it is computed.
     Two runs give the same bits, forward and backward: no two programs write to one place. In
     Triton's interpreter bfloat16 is computed as float32 and rounded at the end. There is no
     second derivative.
@@ -99,13 +100,14 @@ def check_call(
         raise _unsupported(f"it computes float16, bfloat16 and float32, not {q.dtype}")
     if q.shape[3] > LARGEST_HEAD_DIM:
         raise _unsupported(f"head_dim goes up to {LARGEST_HEAD_DIM}, and this is {q.shape[3]}")
+    from ..kernels.card import card_of
     from ..kernels.language import check_can_run, mode  # imports triton
 
     check_can_run()
     if mode() == "compiled":
         if not q.is_cuda:
             raise _unsupported(f"kernels run on the GPU here, and q is on {q.device}: use q.cuda()")
-        refusal = triton_refusal(q.dtype, torch.cuda.get_device_capability(q.device))
+        refusal = triton_refusal(q.dtype, card_of(q).capability)
         if refusal:
             raise _unsupported(refusal)
     if scale is None:
@@ -129,7 +131,8 @@ def attend(call: FlashCall) -> tuple[torch.Tensor, torch.Tensor]:
     if scale < SMALLEST_SCALE:
         # Hidden scores are -inf before they are scaled, and -inf x 0 is no number.
         q, scale = q * 0.0, 1.0
-    return FlashAttention.apply(q, k, v, scale, call.causal, call.precision)
+    precision = call.precision if q.dtype == torch.float32 else "ieee"
+    return FlashAttention.apply(q, k, v, scale, call.causal, precision)
 
 
 def compute(call: FlashCall) -> torch.Tensor:

@@ -10,7 +10,7 @@ algorithm 2), but dq has a kernel of its own (`flash_dq`): no two programs write
 
 from __future__ import annotations
 
-from .flash_tiles import SIZES, load_rows, load_statistics, place_in_grid, store_rows
+from .flash_tiles import SIZES, factor, load_rows, load_statistics, place_in_grid, store_rows
 from .language import tl, triton
 
 
@@ -79,12 +79,12 @@ def visit_queries(
             do_source, batch, head, first_query, q_len, do_batch, do_head, do_row, do_column,
             BLOCK_Q, HEAD_DIM, BLOCK_D, DESCRIPTORS, True,
         )  # fmt: skip
-        dv = tl.dot(p.to(do.dtype), do, dv, input_precision=PRECISION)
+        dv = tl.dot(factor(p, do.dtype, PRECISION), do, dv, input_precision=PRECISION)
         dp = tl.dot(v, do.T, input_precision=PRECISION)
         its_delta = load_statistics(
             delta, all_head, first_query, padded_len, BLOCK_Q, ROW_DESCRIPTORS
         )
-        ds = (p * (dp - its_delta[None, :])).to(q.dtype)
+        ds = factor(p * (dp - its_delta[None, :]), q.dtype, PRECISION)
         dk = tl.dot(ds, q, dk, input_precision=PRECISION)
     return dk, dv
 

@@ -7,7 +7,7 @@ bits. Formulas: `flash_backward`; FlashAttention-2 (arXiv 2307.08691, algorithm 
 
 from __future__ import annotations
 
-from .flash_tiles import SIZES, load_rows, place_in_grid, store_rows
+from .flash_tiles import SIZES, factor, load_rows, place_in_grid, store_rows
 from .language import tl, triton
 
 
@@ -35,7 +35,7 @@ def add_keys(
             BLOCK_K, HEAD_DIM, BLOCK_D, DESCRIPTORS, MASKED,
         )  # fmt: skip
         dp = tl.dot(do, v.T, input_precision=PRECISION)
-        ds = (p * (dp - delta[:, None])).to(k.dtype)
+        ds = factor(p * (dp - delta[:, None]), k.dtype, PRECISION)
         dq = tl.dot(ds, k, dq, input_precision=PRECISION)
     return dq
 

@@ -10,7 +10,7 @@ algorithm 1); the overlap: FlashAttention-3 (arXiv 2407.08608, section 3.2).
 
 from __future__ import annotations
 
-from .flash_tiles import SIZES, load_rows, place_in_grid, store_rows
+from .flash_tiles import SIZES, factor, load_rows, place_in_grid, store_rows
 from .language import tl, triton
 
 
@@ -59,7 +59,9 @@ def visit_keys(
                 v_source, batch, kv_head, first_key - BLOCK_K, kv_len, v_batch, v_head, v_row,
                 v_column, BLOCK_K, HEAD_DIM, BLOCK_D, DESCRIPTORS, MASKED,
             )  # fmt: skip
-            acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision=PRECISION)
+            acc = tl.dot(
+                factor(p, v.dtype, PRECISION), v, acc * alpha[:, None], input_precision=PRECISION
+            )
         p, alpha, l, m = softmax_step(  # noqa: E741
             scores, l, m, limit, first_key, scale_log2, BLOCK_K, MASKED
         )
@@ -68,7 +70,9 @@ def visit_keys(
                 v_source, batch, kv_head, first_key, kv_len, v_batch, v_head, v_row, v_column,
                 BLOCK_K, HEAD_DIM, BLOCK_D, DESCRIPTORS, MASKED,
             )  # fmt: skip
-            acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision=PRECISION)
+            acc = tl.dot(
+                factor(p, v.dtype, PRECISION), v, acc * alpha[:, None], input_precision=PRECISION
+            )
     return acc, l, m, p, alpha
 
 
@@ -143,7 +147,9 @@ def flash_forward_kernel(
             v_source, batch, kv_head, last, kv_len, v_batch, v_head, v_row, v_column,
             BLOCK_K, HEAD_DIM, BLOCK_D, DESCRIPTORS, True,
         )  # fmt: skip
-        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision=PRECISION)
+        acc = tl.dot(
+            factor(p, v.dtype, PRECISION), v, acc * alpha[:, None], input_precision=PRECISION
+        )
 
     # False for a row that may see no key: its result is zero. True for NaN, which must stay.
     seen = l != 0.0

@@ -67,7 +67,7 @@ def _same(
     if kernel == "forward_hopper":
         launch = functools.partial(flash_hopper_launch.launch_hopper, q, k, v)
         return _close(launch, (out, lse), configuration, options)
-    delta, shift = flash_launch.launch_delta(out, do, lse)
+    delta, shift = flash_launch.statistics(out, do, lse)
     dq = torch.empty_like(q)
     flash_launch.launch_dq(q, k, v, do, delta, shift, dq, PLAIN, **plain)
     launch = functools.partial(flash_hopper_launch.launch_hopper_dq, q, k, v, do, delta, shift)

@@ -13,6 +13,7 @@ from .card import card_of
 from .flash_configurations import Configuration, HopperKernel, listed
 from .flash_launch import LOG2_E, fits_descriptor, heads_at_once, offset_of, strides_of
 from .language import mode, triton
+from .launching import Launch, launch
 from .tiles import how_many, padded
 
 # Gluon's interface changes. The kernels have run with 3.6, and been compiled for 9.0 with 3.6 to
@@ -75,11 +76,12 @@ def launch_hopper(
     *,
     scale: float,
     causal: Causal,
-) -> None:
+) -> Launch:
     """Write out and lse, as `flash_launch.launch_forward`, of tensors that `suits` accepts."""
     block_d, rows = padded(q.shape[3]), configuration.block_k
-    grid, sizes = _grid_and_sizes(q, k, causal)
-    _kernel("flash_hopper")[grid](
+    programs, sizes = _programs_and_sizes(q, k, causal)
+    return launch(
+        _kernel("flash_hopper"), programs,
         _descriptor(q, GROUP_Q, block_d), _descriptor(k, rows, block_d),
         _descriptor(v, rows, block_d), _descriptor(out, GROUP_Q, block_d), lse,
         *sizes, scale * LOG2_E, offset_of(q.shape[2], k.shape[2], causal),
@@ -100,11 +102,12 @@ def launch_hopper_dq(
     *,
     scale: float,
     causal: Causal,
-) -> None:
+) -> Launch:
     """Write dq, as `flash_launch.launch_dq`, of tensors that `suits` accepts."""
     block_d, rows = padded(q.shape[3]), configuration.block_k
-    grid, sizes = _grid_and_sizes(q, k, causal)
-    _kernel("flash_hopper_dq")[grid](
+    programs, sizes = _programs_and_sizes(q, k, causal)
+    return launch(
+        _kernel("flash_hopper_dq"), programs,
         _descriptor(q, GROUP_Q, block_d), _descriptor(k, rows, block_d),
         _descriptor(v, rows, block_d), _descriptor(do, GROUP_Q, block_d),
         _descriptor(dq, GROUP_Q, block_d), shift, delta,
@@ -120,9 +123,9 @@ def blocks_at_once(causal: Causal) -> int:
     return 2 if causal else 1
 
 
-def _grid_and_sizes(
+def _programs_and_sizes(
     q: torch.Tensor, k: torch.Tensor, causal: Causal
-) -> tuple[tuple[int], tuple[int, ...]]:
+) -> tuple[int, tuple[int, ...]]:
     """The number of programs, and the kernels' arguments from all_blocks to q_blocks."""
     batch, heads, q_len, _ = q.shape
     kv_heads, kv_len = k.shape[1:3]
@@ -130,7 +133,7 @@ def _grid_and_sizes(
     all_blocks = q_blocks * batch * heads
     # One program runs on an SM at a time and takes block after block.
     programs = min(card_of(q).sms, how_many(all_blocks, blocks_at_once(causal)))
-    return (programs,), (
+    return programs, (
         all_blocks, heads, batch * heads, heads // kv_heads, heads_at_once(k, batch * heads),
         q_len, kv_len, q_blocks,
     )  # fmt: skip

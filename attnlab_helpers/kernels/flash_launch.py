@@ -20,6 +20,7 @@ from .flash_configurations import Configuration
 from .flash_dq import flash_dq_kernel
 from .flash_forward import flash_forward_kernel
 from .language import mode
+from .launching import Launch, launch
 from .tiles import how_many, padded
 
 LOG2_E = math.log2(math.e)
@@ -41,7 +42,7 @@ def launch_forward(
     scale: float,
     causal: Causal,
     precision: str,
-) -> None:
+) -> Launch:
     """Write out (q's shape) and lse in powers of two (batch, heads, q_len; float32, contiguous).
 
     q (batch, heads, q_len, head_dim); k, v (batch, kv_heads, kv_len, head_dim), any strides, no
@@ -51,7 +52,8 @@ def launch_forward(
     kv_heads, kv_len = k.shape[1:3]
     use = configuration.descriptors and all(map(fits_descriptor, (q, k, v)))
     block_d, blocks = padded(head_dim), how_many(q_len, configuration.block_q)
-    flash_forward_kernel[(blocks * batch * heads,)](
+    return launch(
+        flash_forward_kernel, blocks * batch * heads,
         source(q, configuration.block_q, use),
         source(k, configuration.block_k, use),
         source(v, configuration.block_k, use),
@@ -65,18 +67,37 @@ def launch_forward(
 
 
 def launch_delta(
-    out: torch.Tensor, do: torch.Tensor, lse: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(delta, shift), each (batch x heads, q_len rounded up), float32: see `flash_delta_kernel`."""
+    out: torch.Tensor,
+    do: torch.Tensor,
+    lse: torch.Tensor,
+    delta: torch.Tensor,
+    shift: torch.Tensor,
+) -> Launch:
+    """Write delta and shift, as `empty_statistics` makes them: see `flash_delta_kernel`."""
     batch, heads, q_len, head_dim = out.shape
-    padded_len = how_many(q_len, STATISTICS_BLOCK) * STATISTICS_BLOCK
-    delta = torch.empty(batch * heads, padded_len, dtype=torch.float32, device=out.device)
-    shift = torch.empty_like(delta)
+    padded_len = delta.shape[1]
     blocks = padded_len // DELTA_BLOCK
-    flash_delta_kernel[(blocks * batch * heads,)](
+    return launch(
+        flash_delta_kernel, blocks * batch * heads,
         out, do, lse, delta, shift, *out.stride(), *do.stride(), heads, q_len, blocks, padded_len,
         HEAD_DIM=head_dim, BLOCK_Q=DELTA_BLOCK, BLOCK_D=padded(head_dim), num_warps=4,
     )  # fmt: skip
+
+
+def empty_statistics(out: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Room for (delta, shift), each (batch x heads, q_len rounded up), float32."""
+    batch, heads, q_len, _ = out.shape
+    padded_len = how_many(q_len, STATISTICS_BLOCK) * STATISTICS_BLOCK
+    delta = torch.empty(batch * heads, padded_len, dtype=torch.float32, device=out.device)
+    return delta, torch.empty_like(delta)
+
+
+def statistics(
+    out: torch.Tensor, do: torch.Tensor, lse: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(delta, shift), made and launched."""
+    delta, shift = empty_statistics(out)
+    launch_delta(out, do, lse, delta, shift)
     return delta, shift
 
 
@@ -94,14 +115,15 @@ def launch_dkdv(
     scale: float,
     causal: Causal,
     precision: str,
-) -> None:
+) -> Launch:
     """Write dk and dv (k's shape)."""
     batch, heads, q_len, head_dim = q.shape
     kv_heads, kv_len = k.shape[1:3]
     use = configuration.descriptors and all(map(fits_descriptor, (q, k, v, do)))
     rows_too = use and configuration.block_q < 32 * configuration.num_warps
     blocks = how_many(kv_len, configuration.block_k)
-    flash_dkdv_kernel[(blocks * batch * kv_heads,)](
+    return launch(
+        flash_dkdv_kernel, blocks * batch * kv_heads,
         source(q, configuration.block_q, use),
         source(k, configuration.block_k, use),
         source(v, configuration.block_k, use),
@@ -134,13 +156,14 @@ def launch_dq(
     scale: float,
     causal: Causal,
     precision: str,
-) -> None:
+) -> Launch:
     """Write dq (q's shape)."""
     batch, heads, q_len, head_dim = q.shape
     kv_heads, kv_len = k.shape[1:3]
     use = configuration.descriptors and all(map(fits_descriptor, (q, k, v, do)))
     blocks = how_many(q_len, configuration.block_q)
-    flash_dq_kernel[(blocks * batch * heads,)](
+    return launch(
+        flash_dq_kernel, blocks * batch * heads,
         source(q, configuration.block_q, use),
         source(k, configuration.block_k, use),
         source(v, configuration.block_k, use),

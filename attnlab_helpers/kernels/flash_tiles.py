@@ -61,6 +61,20 @@ def load_rows(
 
 
 @triton.jit
+def factor(x, dtype: tl.constexpr, PRECISION: tl.constexpr):
+    """float32 numbers as a factor of a product: in the dtype of the other factor.
+
+    Tensor cores cut a float32 to the 10 bits of tf32, so that every product errs towards zero.
+    They are rounded before, as `precision.rounded_to_tf32` does it with the inputs.
+    """
+    found = x.to(dtype)
+    if PRECISION == "tf32":
+        bits = (found.to(tl.int32, bitcast=True) + 0x1000) & -0x2000
+        found = tl.where(found == found, bits.to(tl.float32, bitcast=True), found)  # not NaN
+    return found
+
+
+@triton.jit
 def load_statistics(
     source, all_head, first_row, padded_len, ROWS: tl.constexpr, DESCRIPTOR: tl.constexpr
 ):
