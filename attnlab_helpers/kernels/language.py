@@ -86,6 +86,7 @@ if _MODE == "compiled" and (_folder := cache_folder()) is not None:
     os.environ["TRITON_CACHE_DIR"] = str(_folder)
 tl = triton.language
 _INTERPRETER = threading.RLock()
+_THREAD = threading.local()
 
 
 @contextlib.contextmanager
@@ -94,7 +95,16 @@ def where_it_runs(tensor: torch.Tensor) -> Iterator[None]:
 
     Triton's interpreter keeps a program's place in the grid once for the whole process.
     """
-    with torch.cuda.device(tensor.device) if tensor.is_cuda else _INTERPRETER:
+    if not tensor.is_cuda:
+        with _INTERPRETER:
+            yield
+        return
+    with torch.cuda.device(tensor.device):
+        if not hasattr(_THREAD, "has_context"):
+            # A thread has no CUDA context before it first asks the CUDA runtime for something,
+            # which PyTorch, with memory at hand, does not; and without one there is no descriptor.
+            torch.cuda.mem_get_info(tensor.device)
+            _THREAD.has_context = True
         yield
 
 
