@@ -11,7 +11,7 @@ from attnlab_helpers.attention.flash_triton import flash_triton
 from attnlab_helpers.kernels import language
 from attnlab_helpers.kernels.flash_tiles import factor
 from attnlab_helpers.kernels.language import tl, triton
-from attnlab_helpers.kernels.precision import rounded_to_tf32
+from attnlab_helpers.kernels.precision import TF32_ENDS, rounded_to_tf32
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CAN_RUN = pytest.mark.skipif(
@@ -80,8 +80,11 @@ def test_to_the_nearest() -> None:
     assert ((rounded.double() / step).frac() == 0).all()
     assert ((rounded.double() - x.double()).abs() <= step / 2).all()
     assert torch.equal(rounded_to_tf32(rounded), rounded)
-    special = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan")])
-    assert torch.equal(rounded_to_tf32(special)[:4], special[:4])
+    largest = torch.finfo(torch.float32).max
+    special = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), largest, -largest])
+    assert torch.equal(rounded_to_tf32(special), special)
+    below = torch.tensor(TF32_ENDS).nextafter(torch.tensor(0.0))  # the largest that is rounded
+    assert rounded_to_tf32(below).isfinite() and rounded_to_tf32(below) != below
     # All ones is the NaN that NVIDIA's GPUs make: adding to it would give zero.
     nan = torch.tensor([0x7FFFFFFF, 0x7FC00000, -1], dtype=torch.int32).view(torch.float32)
     assert rounded_to_tf32(nan).isnan().all()
@@ -96,7 +99,7 @@ def test_the_kernels_own_rounding_is_the_same() -> None:
         tl.store(out + places, found)
 
     bits = torch.randint(-(2**31), 2**31, (1024,), dtype=torch.int32)  # NaN of all kinds too
-    bits[:3] = torch.tensor([0x7FFFFFFF, 0x7F800000, 0x7F7FFFFF])
+    bits[:5] = torch.tensor([0x7FFFFFFF, 0x7F800000, 0x7F7FFFFF, 0x7F7FF000, 0x7F7FEFFF])
     x = bits.view(torch.float32).to(DEVICE)
     out = torch.empty_like(x)
     kernel[(1,)](x, out, PRECISION="tf32")
@@ -114,6 +117,15 @@ def test_other_dtypes_do_not_mind(dtype) -> None:
     found = with_gradients(flash_triton, (q, k, v), do, precision="tf32")
     expected = with_gradients(flash_triton, (q, k, v), do)
     assert all(map(torch.equal, found, expected))
+
+
+@CAN_RUN
+def test_a_hidden_value_leaves_no_trace_however_large_it_is() -> None:
+    (q, k, v), do = problem(1, 1, 70, 32, dtype="float32")
+    before = with_gradients(flash_triton, (q, k, v), do, causal=True, precision="tf32")
+    v[0, 0, 69] = torch.finfo(torch.float32).max
+    after = with_gradients(flash_triton, (q, k, v), do, causal=True, precision="tf32")
+    assert torch.equal(before[0][:, :, :69], after[0][:, :, :69])
 
 
 @CAN_RUN

@@ -1,11 +1,17 @@
 """Launches that are asked for again: with other tensors of the same form, and with those only."""
 
 import gc
+import os
+import re
+import subprocess
+import sys
 import threading
 import weakref
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -89,17 +95,16 @@ def test_one_tensor_twice_and_then_two() -> None:
 
 
 def test_it_keeps_no_memory_of_the_caller() -> None:
-    kernel = Kernel()
-    tensors = [torch.randn(8) for _ in range(3)]
-    kept = ask(kernel, *tensors)
-    others = [torch.randn(8) for _ in range(3)]
-    ask(kernel, *others, kept)
-    gone = [weakref.ref(tensor.untyped_storage()) for tensor in (*tensors, *others)]
-    gone += [weakref.ref(tensor) for tensor in (*tensors, *others)]
+    kernel, kept, gone = Kernel(), None, []
+    for _ in range(2):  # the first call and one again
+        arrays = [np.zeros(8, dtype=np.float32) for _ in range(3)]
+        gone += [weakref.ref(array) for array in arrays]
+        kept = ask(kernel, *map(torch.from_numpy, arrays), kept)
+    assert all(each() is not None for each in gone[3:])
     kernel.launched.clear()
-    del tensors, others
+    del arrays
     gc.collect()
-    assert not any(each() for each in gone[6:])
+    assert not any(each() is not None for each in gone)
 
 
 def test_in_the_interpreter_every_call_is_the_first() -> None:
@@ -151,8 +156,13 @@ def forms():
     yield "another order in memory", (x.transpose(0, 1).contiguous().transpose(0, 1), x), (0.5, 0)
     yield "another dtype", (x.double(), x), (0.5, False)
     yield "the other is another", (x, x.half()), (0.5, False)
-    flat = torch.randn(x.numel() + 1)
-    yield "no multiple of 16 bytes", (flat[1:].view(x.shape), x), (0.5, False)
+    flat = torch.randn(x.numel() + 3)
+    yield "no multiple of 16 bytes", (flat[1:-2].view(x.shape), x), (0.5, False)
+    yield "a multiple of 8 bytes", (flat[2:-1].view(x.shape), x), (0.5, False)
+    yield "the other is no multiple", (x, flat[1:-2].view(x.shape)), (0.5, False)
+    wide = torch.randn(2, 3, 4, 16)
+    yield "a view", (wide[..., :8], x), (0.5, False)
+    yield "columns apart", (wide[..., ::2], x), (0.5, False)
 
 
 def test_every_difference_that_a_launch_depends_on_has_launches_of_its_own() -> None:
@@ -167,10 +177,34 @@ def test_every_difference_that_a_launch_depends_on_has_launches_of_its_own() -> 
     assert launches_of("f", tensors, *options) is not found[name]
 
 
-def results(q, k, v, do, **options):
-    tensors = [tensor.detach().requires_grad_() for tensor in (q, k, v)]
+def test_asked_again_a_launch_is_the_one_that_triton_would_choose() -> None:
+    pytest.importorskip("triton")
+    script = Path(__file__).with_name("launches_without_a_gpu.py")
+    environment = {**os.environ, "PYTHONPATH": str(script.parents[1])}
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run(
+        [sys.executable, str(script), "3", "300"], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    number, kernels = re.search(r"(\d+) launches of (\d+) kernels", done.stdout).groups()
+    assert int(number) > 600 and int(kernels) == 6, done.stdout
+
+
+def results(q, k, v, do, wanted=(True, True, True), **options):
+    tensors = [
+        tensor.detach().requires_grad_(asked)
+        for tensor, asked in zip((q, k, v), wanted, strict=True)
+    ]
     out = flash_triton(*tensors, **options)
-    return out, *torch.autograd.grad(out, tensors, do)
+    return out, *torch.autograd.grad(out, [each for each in tensors if each.requires_grad], do)
+
+
+OPTIONS = [
+    {"causal": True, "scale": 0.1}, {"causal": True, "scale": 0.2},
+    {"causal": False, "scale": 0.1}, {"causal": True, "scale": 0.1, "precision": "tf32"},
+    {"causal": True, "scale": 0.1, "wanted": (True, False, False)},
+    {"causal": True, "scale": 0.1, "wanted": (False, False, True)},
+]  # fmt: skip
 
 
 @pytest.mark.gpu
@@ -188,14 +222,12 @@ def test_a_call_again_gives_the_bits_of_a_first_call(head_dim, heads, dtype) -> 
         tensors(), tensors(), tensors(601), wide[..., 1:].unbind(), wide[..., :-1].unbind(),
         (x, x, x, x), (x, y, x, y),
     ]  # fmt: skip
+    all_of_them = [(call, options) for call in calls for options in OPTIONS]
     forget()
-    again = [results(*call, causal=True, scale=scale) for call in calls for scale in (0.1, 0.2)]
-    for found, (call, scale) in zip(
-        again, [(call, scale) for call in calls for scale in (0.1, 0.2)], strict=True
-    ):
+    again = [results(*call, **options) for _ in range(2) for call, options in all_of_them]
+    for found, (call, options) in zip(again[len(all_of_them) :], all_of_them, strict=True):
         forget()
-        first = results(*call, causal=True, scale=scale)
-        assert all(map(torch.equal, found, first))
+        assert all(map(torch.equal, found, results(*call, **options)))
 
 
 @pytest.mark.gpu
@@ -230,3 +262,36 @@ def test_on_other_streams_in_graphs_and_in_threads() -> None:
         thread.join()
     for number, each in enumerate(inputs):
         assert torch.equal(found[number], flash_triton(*each))
+
+
+IN_A_GRAPH = """
+import torch
+from attnlab_helpers.attention.flash_triton import flash_triton
+
+*inputs, do = torch.randn(4, 2, 40, 600, 64, device="cuda", dtype=torch.bfloat16).unbind()
+q, k, v = (tensor.clone().requires_grad_() for tensor in inputs)
+
+
+def step():
+    out = flash_triton(q, k, v, causal=True)
+    return out, *torch.autograd.grad(out, (q, k, v), do)
+
+
+with torch.autograd.set_multithreading_enabled(False):
+    step()  # compiles everything, in this thread
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    captured = step()  # backward in autograd's thread, which has not used CUDA before
+with torch.no_grad():
+    q.copy_(torch.randn_like(q))
+graph.replay()
+print(all(map(torch.equal, captured, step())))
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(language.mode() != "compiled", reason="there are no graphs on a CPU")
+def test_a_thread_whose_first_call_is_captured() -> None:
+    done = subprocess.run([sys.executable, "-c", IN_A_GRAPH], capture_output=True, text=True)
+    assert done.stdout.strip() == "True", done.stdout + done.stderr[-3000:]

@@ -70,7 +70,8 @@ def factor(x, dtype: tl.constexpr, PRECISION: tl.constexpr):
     found = x.to(dtype)
     if PRECISION == "tf32":
         bits = (found.to(tl.int32, bitcast=True) + 0x1000) & -0x2000
-        found = tl.where(found == found, bits.to(tl.float32, bitcast=True), found)  # not NaN
+        rounded = bits.to(tl.float32, bitcast=True)
+        found = tl.where(tl.abs(found) < 3.401992901712019e38, rounded, found)  # TF32_ENDS
     return found
 
 
