@@ -180,7 +180,8 @@ def test_every_difference_that_a_launch_depends_on_has_launches_of_its_own() -> 
 def test_asked_again_a_launch_is_the_one_that_triton_would_choose() -> None:
     pytest.importorskip("triton")
     script = Path(__file__).with_name("launches_without_a_gpu.py")
-    environment = {**os.environ, "PYTHONPATH": str(script.parents[1])}
+    paths = [str(script.parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     environment.pop("TRITON_INTERPRET", None)
     done = subprocess.run(
         [sys.executable, str(script), "3", "300"], env=environment, capture_output=True, text=True
