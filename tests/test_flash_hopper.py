@@ -159,7 +159,7 @@ def test_which_kernel_is_taken(monkeypatch) -> None:
     monkeypatch.setattr(module, "suits", lambda *_: True)
     card = Card(module.CAPABILITY, sms=10, l2_bytes=0, shared_bytes=ROOM)
     monkeypatch.setattr(module, "card_of", lambda _: card)
-    monkeypatch.setattr(module, "_version", lambda: module.TRITON_TESTED[0])
+    monkeypatch.setattr(module, "triton_version", lambda: module.TRITON_TESTED[0])
 
     def taken(q_len, heads, causal, head_dim=128):
         q = torch.empty(1, heads, q_len, head_dim, device="meta")
@@ -168,7 +168,7 @@ def test_which_kernel_is_taken(monkeypatch) -> None:
     assert taken(129, 5, False) and not taken(129, 4, False)  # 129 queries are two blocks
     assert taken(129, 10, "lower_right") and not taken(129, 9, True)
     assert not taken(129, 50, False, head_dim=256)  # no line in the table
-    monkeypatch.setattr(module, "_version", lambda: (3, 9))
+    monkeypatch.setattr(module, "triton_version", lambda: (3, 9))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     for answer in (True, False):
         monkeypatch.setattr(flash_hopper_check, "agrees", lambda *_, answer=answer: answer)

@@ -15,7 +15,10 @@ import numpy as np
 import pytest
 import torch
 
+from attnlab_helpers.kernels import launching
 from attnlab_helpers.kernels.launching import Launches, forget, launch, launches_of
+
+pytest.importorskip("triton")
 
 
 @dataclass
@@ -112,6 +115,14 @@ def test_in_the_interpreter_every_call_is_the_first() -> None:
     assert kernel.looked == 2
 
 
+def test_with_a_triton_that_nobody_tried_every_call_is_the_first(monkeypatch) -> None:
+    monkeypatch.setattr(launching, "triton_version", lambda: launching.TRITON_BELOW)
+    kernel = Kernel()
+    launches = ask(kernel, *torch.randn(3, 8))
+    ask(kernel, *torch.randn(3, 8), launches)
+    assert kernel.looked == 2
+
+
 def test_a_launch_that_failed_is_not_kept() -> None:
     launches = Launches()
 
@@ -176,7 +187,6 @@ def test_every_difference_that_a_launch_depends_on_has_launches_of_its_own() -> 
 
 
 def test_asked_again_a_launch_is_the_one_that_triton_would_choose() -> None:
-    pytest.importorskip("triton")
     script = Path(__file__).with_name("launches_without_a_gpu.py")
     paths = [str(script.parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -12,7 +12,7 @@ from ..options import Causal
 from .card import card_of
 from .flash_configurations import Configuration, HopperKernel, listed
 from .flash_launch import LOG2_E, fits_descriptor, heads_at_once, offset_of, strides_of
-from .language import mode, triton
+from .language import mode, triton_version
 from .launching import Launch, launch
 from .tiles import how_many, padded
 
@@ -35,7 +35,7 @@ def suits(*tensors: torch.Tensor) -> bool:
         and first.dtype in DTYPES
         and padded(first.shape[3]) in BLOCKS_D
         and card_of(first).capability == CAPABILITY
-        and TRITON_FROM <= _version() < TRITON_BELOW
+        and TRITON_FROM <= triton_version() < TRITON_BELOW
         and all(map(fits_descriptor, tensors))
     )
 
@@ -57,7 +57,7 @@ def configuration_for(
         return None
     block_d = padded(head_dim)
     found = listed(kernel, block_d=block_d, length=k.shape[2], capability=CAPABILITY)
-    if found is None or _version() in TRITON_TESTED:
+    if found is None or triton_version() in TRITON_TESTED:
         return found
     if torch.cuda.is_current_stream_capturing():
         return None  # comparing waits for the GPU, and a graph that is being captured cannot
@@ -137,11 +137,6 @@ def _programs_and_sizes(
         all_blocks, heads, batch * heads, heads // kv_heads, heads_at_once(k, batch * heads),
         q_len, kv_len, q_blocks,
     )  # fmt: skip
-
-
-@functools.lru_cache(maxsize=1)
-def _version() -> tuple[int, ...]:
-    return tuple(int(part) for part in triton.__version__.split(".")[:2])
 
 
 @functools.lru_cache(maxsize=2)

@@ -11,6 +11,7 @@ can still be defined; launching one raises an error that says what to do.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
@@ -115,6 +116,12 @@ def mode() -> TritonMode:
     file is first imported: Triton cannot change its mind later.
     """
     return _MODE
+
+
+@functools.lru_cache(maxsize=1)
+def triton_version() -> tuple[int, ...]:
+    """(major, minor) of the Triton that is used here."""
+    return tuple(int(part) for part in triton.__version__.split(".")[:2])
 
 
 def check_can_run() -> None:

@@ -15,6 +15,11 @@ from typing import Any
 
 import torch
 
+from .language import triton_version
+
+# How a compiled kernel is asked for again is Triton's own affair, and may change: it has been
+# compared with first calls with 3.6 to 3.9. With a later one every call is a first one.
+TRITON_BELOW = (3, 10)
 # Forms whose launches are kept. Texts of any length have many; a form takes a few kilobytes.
 MOST_FORMS = 512
 
@@ -61,10 +66,11 @@ class Launches:
         # Objects of their own: where q and k are one tensor, the next call's may be two.
         own = [tensor.detach() for tensor in tensors]
         chosen = choose(*own)
-        compiled = all(each.compiled is not None for each in chosen)
+        if any(each.compiled is None for each in chosen) or triton_version() >= TRITON_BELOW:
+            return
         # While a graph is captured, the choice is a narrower one: see `flash_hopper_launch`.
         capturing = tensors[0].is_cuda and torch.cuda.is_current_stream_capturing()
-        if compiled and not capturing:
+        if not capturing:
             self._again = [_Again(each, own) for each in chosen]
 
 
