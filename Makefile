@@ -16,6 +16,9 @@ PY := .venv/bin/python
 NEEDS := environment
 endif
 
+# A Python named on the command line is meant: no other one will do.
+INSIST := $(if $(findstring command,$(origin PYTHON)),--insist)
+
 TOO_OLD := attnlab needs Python 3.11, 3.12 or 3.13, and '$(PYTHON)' is missing or far older: \
 	install one and run make again with PYTHON=python3.12 behind it.
 
@@ -39,7 +42,7 @@ help:
 environment:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null \
 		|| { echo "$(TOO_OLD)" >&2; exit 1; }
-	@"$(PYTHON)" attnlab_helpers/environment.py --python "$(PYTHON)"
+	@"$(PYTHON)" attnlab_helpers/environment.py --python "$(PYTHON)" $(INSIST)
 
 lab: $(NEEDS)
 	@"$(PY)" -m attnlab_helpers.lab $(ARGS)

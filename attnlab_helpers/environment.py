@@ -79,6 +79,18 @@ def find_python(asked: str) -> str:
     )
 
 
+def exactly(asked: str) -> str:
+    """`asked`, which the reader has named and no other will do. Raises NoEnvironment."""
+    version = version_of(asked)
+    if version is not None and OLDEST <= version <= NEWEST:
+        return asked
+    found = f"is Python {version[0]}.{version[1]}" if version else "does not run"
+    raise NoEnvironment(
+        f"attnlab needs Python 3.11, 3.12 or 3.13, and {asked} {found}. Name another one, or none: "
+        "then the command looks for one itself."
+    )
+
+
 def read_kit(root: Path) -> dict | None:
     """What the wheels in root/wheels were chosen for, or None where there are none."""
     try:
@@ -141,7 +153,8 @@ def _create(environment: Path, python: str, *, system_packages: bool) -> None:
             f"{python} cannot make virtual environments: its venv or ensurepip module is missing. "
             f"On Debian and Ubuntu: sudo apt install {name}-venv. Then run the command again."
         )
-    print(f"Making a virtual environment in {environment.name} ...", flush=True)
+    version = ".".join(map(str, version_of(python) or ()))
+    print(f"Making a virtual environment in {environment.name}, Python {version} ...", flush=True)
     options = ["--clear", *(["--system-site-packages"] if system_packages else [])]
     command = [python, "-m", "venv", *options, str(environment)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -208,17 +221,23 @@ def _install(root: Path, environment: Path, kit: dict | None) -> None:
     print(f"Installed in {time.monotonic() - start:.0f} s.", flush=True)
 
 
-def ensure(root: Path, asked: str) -> Path:
+def ensure(root: Path, asked: str, *, insist: bool = False) -> Path:
     """Makes or refreshes root/.venv where needed and returns its Python.
 
-    asked: the Python to make it with, a command or a path. When nothing has changed since the
-    last time, this only compares a stamp. Raises NoEnvironment.
+    asked: the Python to make it with, a command or a path; insist: no other one, also where an
+    environment is there already. When nothing has changed since the last time, this only compares
+    a stamp. Raises NoEnvironment.
     """
     environment = root / ".venv"
     python = python_of(environment)
     stamp = environment / STAMP
     version = version_of(str(python))
     kit = read_kit(root)
+    if insist and version_of(exactly(asked)) != version is not None:
+        raise NoEnvironment(
+            f"The environment here, {environment.name}, has Python {version[0]}.{version[1]}, and "
+            f"{asked} was asked for. Remove {environment.name} and run the command again."
+        )
     if version is None or not OLDEST <= version <= NEWEST:
         # None there, half made, its Python removed since, or a version that cannot be used.
         base = _python_for(kit, asked) if kit else find_python(asked)
@@ -238,10 +257,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Command: makes .venv in this folder; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m attnlab_helpers.environment")
     parser.add_argument("--python", default=sys.executable, help="the Python to make it with")
+    parser.add_argument("--insist", action="store_true", help="this Python and no other")
     options = parser.parse_args(arguments)
     root = Path(__file__).resolve().parents[1]
     try:
-        ensure(root, options.python)
+        ensure(root, options.python, insist=options.insist)
     except NoEnvironment as error:
         print(error, file=sys.stderr)
         return 1

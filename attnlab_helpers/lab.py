@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -83,6 +84,23 @@ def trust(notebooks: Path) -> int:
     return signed
 
 
+def serve(command: list[str], variables: dict[str, str]) -> int:
+    """Runs JupyterLab until it is stopped; returns the exit status.
+
+    Whoever ends this process by a signal ends JupyterLab with it, and its port is free again.
+    """
+    with subprocess.Popen(command, env=variables) as running:
+        before = signal.signal(signal.SIGTERM, lambda *_: running.terminate())
+        try:
+            return running.wait()
+        except KeyboardInterrupt:
+            # Ctrl-C reaches JupyterLab too, which would ask back, and go on without an answer.
+            running.terminate()
+            return 0
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Starts JupyterLab and waits until it is stopped; returns the exit status."""
     extra = sys.argv[1:] if arguments is None else arguments
@@ -113,11 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
             flush=True,
         )
     command = lab_command(root, display=display, as_root=as_root, extra=extra)
-    try:
-        return subprocess.run(command, env=lab_environment(os.environ)).returncode
-    except KeyboardInterrupt:
-        # Ctrl-C reaches JupyterLab too, which asks and stops by itself.
-        return 0
+    return serve(command, lab_environment(os.environ))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ port (test_lab.py), no Triton (test_without_triton.py), an unsigned notebook (te
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -130,11 +129,7 @@ def test_the_lab_says_it_before_it_starts(monkeypatch, capsys):
     monkeypatch.setattr(torch.version, "cuda", None)
     started = []
     monkeypatch.setattr(lab, "trust", lambda folder: 0)
-    monkeypatch.setattr(
-        subprocess,
-        "run",
-        lambda command, env: started.append(command) or SimpleNamespace(returncode=0),
-    )
+    monkeypatch.setattr(lab, "serve", lambda command, variables: started.append(command) or 0)
     assert lab.main([]) == 0 and len(started) == 1
     printed = capsys.readouterr().out
     assert "build without CUDA" in printed and "replayed from recordings" in printed

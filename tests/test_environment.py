@@ -114,13 +114,29 @@ def test_an_old_python_gives_way_to_a_fitting_one_on_the_path(tmp_path, monkeypa
 def test_no_fitting_python_is_one_sentence(tmp_path, monkeypatch, capsys):
     old = old_python(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(environment, "ensure", lambda root, asked: environment.find_python(asked))
+    monkeypatch.setattr(
+        environment, "ensure", lambda root, asked, insist: environment.find_python(asked)
+    )
     assert environment.main(["--python", old]) == 1
     message = capsys.readouterr().err
     assert "is Python 3.9" in message and "3.11, 3.12 or 3.13" in message
     assert "Traceback" not in message
     assert environment.main(["--python", "no-such-python"]) == 1
     assert "no-such-python does not run" in capsys.readouterr().err
+
+
+def test_a_python_that_was_named_is_taken_or_refused_and_no_other(place, tmp_path):
+    root, python, log, _ = place
+    environment.ensure(root, python, insist=True)
+    for wrong, words in ((old_python(tmp_path), "is Python 3.9"), ("no-python", "does not run")):
+        with pytest.raises(environment.NoEnvironment, match=words):
+            environment.ensure(root, wrong, insist=True)
+        environment.ensure(root, wrong)  # not named: what is there will do
+    other = script(tmp_path / "another", "#!/bin/sh\necho 3 13\n")
+    with pytest.raises(environment.NoEnvironment, match=r"Remove \.venv"):
+        environment.ensure(root, other, insist=True)
+    environment.ensure(root, other)
+    assert calls(log) == 1
 
 
 def test_a_missing_venv_module_names_the_package_to_install(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnlab_helpers.attention import reference
+from attnlab_helpers.attention import UnsupportedProblem, reference
 from attnlab_helpers.attention.flash_triton import FLASH_TRITON, flash_triton
 from attnlab_helpers.kernels import language
 from attnlab_helpers.problem import AttentionProblem
@@ -231,9 +231,26 @@ def test_only_the_gradients_that_are_asked_for() -> None:
 
 def test_there_is_no_second_derivative() -> None:
     q = torch.randn(1, 1, 4, 16, device=DEVICE, requires_grad=True)
-    (gradient,) = torch.autograd.grad(flash_triton(q, q, q).square().sum(), q, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
+    for loss in (flash_triton(q, q, q).square().sum(), flash_triton(q, q, q).sum()):
+        with pytest.raises(UnsupportedProblem, match="no second derivative"):
+            torch.autograd.grad(loss, q, create_graph=True)
+    with pytest.raises(UnsupportedProblem, match="no second derivative"):
+        torch.autograd.functional.hessian(lambda x: flash_triton(x, x, x).sum(), q)
+    (gradient,) = torch.autograd.grad(flash_triton(q, q, q).sum(), q)
+    assert not gradient.requires_grad
+
+
+@pytest.mark.parametrize("kind", ["meta", "sparse", "nested"])
+def test_tensors_without_numbers_side_by_side_are_refused(kind) -> None:
+    q = torch.randn(1, 2, 8, 16, device=DEVICE)
+    if kind == "meta":
+        other, error, words = q.to("meta"), UnsupportedProblem, "meta tensor"
+    elif kind == "sparse":
+        other, error, words = q.to_sparse(), TypeError, "dense"
+    else:
+        other, error, words = torch.nested.nested_tensor([q[0], q[0, :, :4]]), TypeError, "dense"
+    with pytest.raises(error, match=words):
+        flash_triton(other, other, other)
 
 
 def test_cards_that_lack_something_are_named() -> None:

@@ -140,3 +140,22 @@ def test_the_lab_starts_in_a_folder_with_a_space_and_on_a_taken_port(tmp_path):
         finally:
             os.killpg(server.pid, signal.SIGTERM)
             server.wait(timeout=30)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no POSIX signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_whoever_ends_the_lab_ends_the_server_with_it(number, tmp_path) -> None:
+    child = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    code = f"""
+import os, sys
+from attnlab_helpers import lab
+sys.exit(lab.serve([sys.executable, "-c", {child!r}], dict(os.environ)))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as server:
+        process = int(server.stdout.readline())
+        server.send_signal(number)  # to it alone, and not to its group
+        server.wait(timeout=20)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)

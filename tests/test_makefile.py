@@ -66,6 +66,12 @@ def test_one_notebook_can_be_asked_for():
 
 
 @needs_make
+def test_a_python_named_on_the_command_line_is_insisted_on():
+    assert "--insist" in make(ROOT, "-n", "environment", "PYTHON=python3").stdout
+    assert "--insist" not in make(ROOT, "-n", "environment").stdout
+
+
+@needs_make
 def test_a_missing_python_ends_in_one_sentence(tmp_path):
     folder = tmp_path / "my lab"
     folder.mkdir()

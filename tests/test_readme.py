@@ -16,12 +16,12 @@ KERNELS = pytest.mark.skipif(mode() == "missing", reason="Triton is not here")
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
 
 
 @pytest.mark.slow
 @KERNELS
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_an_example_runs(number, tmp_path) -> None:
     code = EXAMPLES[number]
     if "trace.json.gz" in code:  # the reader's own

@@ -50,6 +50,8 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: Cau
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name} must be a torch tensor, not {type(tensor).__name__}.")
+        if tensor.is_nested or tensor.layout != torch.strided:
+            raise TypeError(f"{name} must be a dense tensor, such as x.to_dense() or x[0] gives.")
         if tensor.dim() != 4:
             missing = {2: "x[None, None]", 3: "x[None] or x[:, None]"}.get(tensor.dim())
             advice = f" Add the missing dimensions with {missing}." if missing else ""

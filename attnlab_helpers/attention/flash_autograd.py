@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import FunctionCtx
 
 from ..kernels.card import card_of
 from ..kernels.flash_configurations import (
@@ -59,8 +59,14 @@ class FlashAttention(torch.autograd.Function):
         return out, lse
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, do: torch.Tensor | None, _: None) -> tuple[torch.Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            # PyTorch's once_differentiable complains only where do has a gradient of its own, and
+            # a penalty on the gradient would be dropped without a word.
+            raise UnsupportedProblem(
+                "flash_triton has no second derivative, and create_graph=True asks for one. "
+                "naive has it."
+            )
         if do is None:  # nothing depends on the result
             return (None,) * 6
         wanted = ctx.needs_input_grad[:3]

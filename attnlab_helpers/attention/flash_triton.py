@@ -67,7 +67,8 @@ def flash_triton(
     with tf32 a rounded copy of each input while it is computed.
     Two runs give the same bits, forward and backward: no two programs write to one place. In
     Triton's interpreter bfloat16 is computed as float32 and rounded at the end. There is no
-    second derivative.
+    second derivative (create_graph=True is refused). torch.compile and torch.func have not been
+    made to go through it: call it outside of them.
 
     Raises TypeError or ValueError for arguments that fit no attention, UnsupportedProblem for
     what this kernel cannot do (float64, a mask, a head_dim above 256, a card without bfloat16),
@@ -100,6 +101,8 @@ def check_call(
         raise _unsupported(f"it computes float16, bfloat16 and float32, not {q.dtype}")
     if q.shape[3] > LARGEST_HEAD_DIM:
         raise _unsupported(f"head_dim goes up to {LARGEST_HEAD_DIM}, and this is {q.shape[3]}")
+    if q.is_meta:
+        raise _unsupported("a meta tensor has no numbers")
     from ..kernels.card import card_of
     from ..kernels.language import check_can_run, mode  # imports triton
 

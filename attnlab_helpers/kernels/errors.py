@@ -13,7 +13,8 @@ AT_HAND = (
 RESTART = (
     "Triton was imported before the first cell could choose its interpreter, so kernels cannot "
     "run in this process (torch.compile, for one, imports Triton). Restart the kernel and run the "
-    "first cell first."
+    "first cell first. In a script, set TRITON_INTERPRET=1 before Python starts, or import "
+    "attnlab_helpers.kernels at its beginning."
 )
 NO_GPU = (
     "There is no CUDA GPU here, and TRITON_INTERPRET is set to a value that turns Triton's "
