@@ -13,12 +13,12 @@ from .card import card_of
 from .flash_configurations import Configuration, HopperKernel, listed
 from .flash_launch import LOG2_E, fits_descriptor, heads_at_once, offset_of, strides_of
 from .language import mode, triton_version
-from .launching import Launch, launch
+from .launching import TRITON_BELOW, Launch, launch
 from .tiles import how_many, padded
 
 # Gluon's interface changes. The kernels have run with 3.6, and been compiled for 9.0 with 3.6 to
 # 3.9: where they have not run, `flash_hopper_check` compares them with the others first.
-TRITON_FROM, TRITON_BELOW = (3, 6), (3, 10)
+TRITON_FROM = (3, 6)
 TRITON_TESTED = ((3, 6),)
 CAPABILITY = (9, 0)
 BLOCK_Q, GROUP_Q = 128, 64  # as in `flash_hopper_blocks`, which not every machine can import
